@@ -106,6 +106,7 @@ class CatalogEntry:
         schema: None where the catalog does not hold it: other engines leave that to the log.
         version: The version that was published; None where it is not known.
         is_managed: Whether the catalog owns the files, which go with the name.
+        managed_id: The catalog's id of a table whose commits it ratifies; None where the table's files alone decide.
 
     Raises:
         InvalidTableNameError: The location is not one.
@@ -121,6 +122,7 @@ class CatalogEntry:
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     is_managed: bool = False
+    managed_id: str | None = None
 
     def __post_init__(self) -> None:
         is_bad = len(self.location) > _LONGEST_LOCATION or _CONTROL.search(self.location)
@@ -133,6 +135,8 @@ def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Di
     """In what an entry differs from its table; what the catalog does not hold is no difference."""
     if entry is None:
         return ("missing",)
+    if entry.managed_id is not None:  # it learns of all else by the commits that it ratifies
+        return () if same_location(entry.location, table.location) else ("location",)
     found: dict[Difference, bool] = {
         "location": not same_location(entry.location, table.location),
         "table": entry.table_id not in {None, table.table_id},
@@ -146,10 +150,11 @@ def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Di
 
 def same_location(one: str, other: str) -> bool:
     """Whether two URIs are of one place: spellings of S3, and of local paths, are alike."""
-    return _plain_location(one) == _plain_location(other)
+    return plain_location(one) == plain_location(other)
 
 
-def _plain_location(uri: str) -> str:
+def plain_location(uri: str) -> str:
+    """One spelling of a location, to compare it."""
     scheme = scheme_of(uri)
     if scheme == "file":
         return str(local_path(uri))

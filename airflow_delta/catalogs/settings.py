@@ -10,11 +10,14 @@ from typing import Any
 
 from airflow_delta.catalogs.catalog import Catalog
 from airflow_delta.catalogs.errors import InvalidCatalogError
+from airflow_delta.core.foreign_values import json_value
+from airflow_delta.core.log.managed_commits import Maintenance
 
 VARIABLE = "AIRFLOW_DELTA_CATALOG"
 """The variable of the environment that names a catalog for scripts and the command line: a type or a JSON object."""
 
 TYPES = ("glue", "hive", "unity")
+_MAINTENANCE = {work.name.lower(): work for work in Maintenance}
 _PACKAGES = {"glue": "boto3", "hive": "pymetastore", "unity": "urllib3"}
 
 
@@ -29,6 +32,8 @@ class CatalogSettings:
         region: Of Glue.
         endpoint_url: Another endpoint of Glue.
         principal: Whose credentials they are, for errors.
+        permits: The maintenance of the tables that it manages which it leaves to its clients: ``vacuum``, ``log_cleanup``,
+            ``data_layout``.
         credentials: Keys of AWS as boto3 names them, or ``token``. Secrets: never shown, and in no document.
     """
 
@@ -38,6 +43,7 @@ class CatalogSettings:
     region: str | None = None
     endpoint_url: str | None = None
     principal: str | None = None
+    permits: tuple[str, ...] = ()
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -46,6 +52,14 @@ class CatalogSettings:
         if self.uri is None and self.type != "glue":
             example = "thrift://host:9083" if self.type == "hive" else "https://host"
             raise InvalidCatalogError(detail=f"{self.type} needs uri, such as {example}")
+        if unknown := sorted(set(self.permits) - _MAINTENANCE.keys()):
+            detail = f"expected of permits some of {', '.join(_MAINTENANCE)}, found {', '.join(unknown)[:100]!r}"
+            raise InvalidCatalogError(detail=detail)
+
+    @property
+    def maintenance(self) -> frozenset[Maintenance]:
+        """What ``permits`` names."""
+        return frozenset(map(_MAINTENANCE.__getitem__, self.permits))
 
     @classmethod
     def parse(cls, value: Any) -> CatalogSettings:
@@ -58,11 +72,13 @@ class CatalogSettings:
         known = {member.name for member in fields(cls)}
         if "type" not in document or not document.keys() <= known:  # never shown: it may hold a secret
             raise InvalidCatalogError(detail=f"expected a type, or an object with some of {', '.join(sorted(known))}")
-        credentials = document.get("credentials", {})
-        texts = [text for key, text in document.items() if key != "credentials" and text is not None]
-        if not isinstance(credentials, Mapping) or not all(isinstance(text, str) for text in [*texts, *credentials.values()]):
+        credentials, permits = document.get("credentials", {}), document.get("permits") or []
+        texts = [text for key, text in document.items() if key not in {"credentials", "permits"} and text is not None]
+        if not isinstance(credentials, Mapping) or not isinstance(permits, list | tuple):
+            raise InvalidCatalogError(detail="expected credentials as an object, and permits as a list")
+        if not all(isinstance(text, str) for text in [*texts, *permits, *credentials.values()]):
             raise InvalidCatalogError(detail="expected texts as values")
-        return cls(**document)
+        return cls(**{**document, "permits": tuple(permits)})
 
     @staticmethod
     def document(value: Any) -> dict[str, Any]:
@@ -77,10 +93,14 @@ class CatalogSettings:
             raise InvalidCatalogError(detail='expected a type, or a JSON object such as {"type": "glue"}')
         return dict(document)
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         """The settings without credentials."""
-        members = {member.name: getattr(self, member.name) for member in fields(self) if member.name != "credentials"}
-        return {name: value for name, value in members.items() if value is not None}
+        members = {member.name: json_value(getattr(self, member.name)) for member in fields(self)}
+        return {name: value for name, value in members.items() if value and name != "credentials"}
+
+    def to_environment(self) -> dict[str, str]:
+        """The variable by which a process finds this catalog, with its credentials: never to be shown or sent."""
+        return {VARIABLE: json.dumps({**self.to_json(), "credentials": dict(self.credentials)})}
 
 
 def settings_of_environment() -> CatalogSettings | None:

@@ -25,6 +25,7 @@ from airflow_delta.catalogs.spark_form import TABLE_ID
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.schema import schema_json
+from airflow_delta.core.table_features.feature import CATALOG_MANAGED
 
 _ROOT = "/api/2.1/unity-catalog/delta/v1"
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -83,6 +84,7 @@ class UnityCatalog:
             properties={key: value for key, value in properties.items() if not _is_apart(key)},
             comment=properties.get("comment") or found.get("comment"),
             is_managed=found.get("table-type") == "MANAGED",
+            managed_id=_managed_id(found, properties),
         )
 
     def default_location(self, name: TableName) -> str | None:
@@ -187,6 +189,13 @@ class UnityCatalog:
         unavailable = response.status in _PASSING or kind == "UpdateRequirementConflictException"
         failure = CatalogUnavailableError if unavailable else CatalogRequestError
         raise failure(catalog=self.label, name=str(name), detail=f"{kind} {detail}".strip())
+
+
+def _managed_id(found: Mapping[str, Any], properties: Mapping[str, str]) -> str | None:
+    """Its id of a table that is committed to through it, which its features say; None of every other one."""
+    is_managed = found.get("table-type") == "MANAGED" and any(f"delta.feature.{name}" in properties for name in CATALOG_MANAGED)
+    table_id = found.get("table-uuid")
+    return table_id if is_managed and isinstance(table_id, str) and table_id.strip() else None
 
 
 def _updates(existing: Mapping[str, str], table: TableDescription) -> list[Mapping[str, Any]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from airflow_delta.catalogs.catalog import resolve
+from airflow_delta.catalogs.managed_tables import ManagedTable
 from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
 from airflow_delta.catalogs.table_name import TableName, is_path
 from airflow_delta.cli.output import Work
@@ -28,24 +29,22 @@ def open_table(uri: str, storage_options: Iterable[str] | None) -> DeltaLog:
         TableNameNotFoundError: The catalog has no table of the name; and the other errors of ``catalogs.errors``.
         UnsupportedStorageError: The filesystem cannot hold a log safely.
     """
-    return DeltaLog(_store(uri, storage_options))
+    return DeltaLog(_store(uri, storage_options, lambda files: files))
 
 
 def open_observed_table(uri: str, storage_options: Iterable[str] | None, work: Work) -> DeltaLog:
     """As ``open_table``; ``work`` counts the files listed and deleted."""
-    return DeltaLog(cast("LogStore", _ObservedStore(_store(uri, storage_options), work)))
+    return DeltaLog(_store(uri, storage_options, lambda files: cast("LogStore", _ObservedStore(files, work))))
 
 
-def _store(uri: str, storage_options: Iterable[str] | None) -> LogStore:
-    return log_store_for(_location(uri), parsed_options(storage_options))
-
-
-def _location(table: str) -> str:
-    """Where a table lies: as given, or as the catalog says that ``--catalog`` or the environment names."""
-    settings = settings_of_environment()
+def _store(table: str, storage_options: Iterable[str] | None, observed: Callable[[LogStore], LogStore]) -> LogStore:
+    """The table's log: by its path, or as the catalog has it that ``--catalog`` or the environment names."""
+    settings, options = settings_of_environment(), parsed_options(storage_options)
     if settings is None or is_path(table):
-        return table
-    return resolve(open_catalog(settings), TableName.parse(table)).location
+        return observed(log_store_for(table, options))
+    entry = resolve(open_catalog(settings), TableName.parse(table))
+    files, managed = observed(log_store_for(entry.location, options)), ManagedTable.of(entry)
+    return files if managed is None else managed.log_store(files, settings)
 
 
 def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:

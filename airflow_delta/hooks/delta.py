@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,8 @@ from airflow_delta.hooks.storage_connection import options_of_connection
 
 if TYPE_CHECKING:
     from airflow_delta.catalogs.catalog import Catalog
+    from airflow_delta.catalogs.managed_tables import ManagedTable
+    from airflow_delta.catalogs.settings import CatalogSettings
     from airflow_delta.catalogs.table_name import TableName
     from airflow_delta.core.delta_log import DeltaLog
     from airflow_delta.core.storage.log_store import LogStore
@@ -56,6 +58,7 @@ class DeltaHook(BaseHook):
     def __init__(self, delta_conn_id: str = default_conn_name) -> None:
         super().__init__()
         self.delta_conn_id = delta_conn_id
+        self._managed: dict[str, ManagedTable] = {}
 
     @cached_property
     def _connection(self) -> Any:
@@ -119,6 +122,12 @@ class DeltaHook(BaseHook):
     def catalog(self) -> Catalog | None:
         """The catalog of the connection; None without one. Raises ``InvalidCatalogError``."""
         from airflow_delta.catalogs.settings import open_catalog
+
+        return None if self.catalog_settings is None else open_catalog(self.catalog_settings)
+
+    @cached_property
+    def catalog_settings(self) -> CatalogSettings | None:
+        """How the catalog is reached, with credentials: never to be shown or sent. Raises ``InvalidCatalogError``."""
         from airflow_delta.hooks.catalog_connection import catalog_settings
 
         configured = self._extra.get("catalog")
@@ -130,7 +139,7 @@ class DeltaHook(BaseHook):
             raise self._error(f"catalog names a connection: {error}", "create it, or correct conn_id in catalog") from None
         for secret in settings.credentials.values():
             mask_secret(secret)
-        return open_catalog(settings)
+        return settings
 
     @property
     def catalog_label(self) -> str:
@@ -164,19 +173,34 @@ class DeltaHook(BaseHook):
         """Where the table of a name lies, or will: below its schema's location, or else below the table root."""
         from airflow_delta.catalogs.catalog import resolve
         from airflow_delta.catalogs.errors import TableNameNotFoundError
+        from airflow_delta.catalogs.managed_tables import ManagedTable
 
         assert self.catalog is not None  # noqa: S101 - or there would be no names
         try:
-            return resolve(self.catalog, name).location
+            entry = resolve(self.catalog, name)
         except TableNameNotFoundError:
             if not may_be_new:
                 raise
+        else:
+            self.remember_managed(filter(None, [ManagedTable.of(entry)]))
+            return entry.location
         below_root = None if self.table_root is None else f"{self.table_root}/{name.schema}/{name.table}"
         location = self.catalog.default_location(name) or below_root
         if location is None:
             detail = f"the schema of the new table {name} has no location"
             raise self._error(detail, "set the table root (the host) of the connection, below which it is created")
         return location
+
+    @property
+    def managed_tables(self) -> tuple[ManagedTable, ...]:
+        """The tables that this hook has resolved whose commits their catalog ratifies: it opens them through the catalog."""
+        return tuple(self._managed.values())
+
+    def remember_managed(self, tables: Iterable[ManagedTable]) -> None:
+        """Open these through the catalog too, where they are named by their locations."""
+        from airflow_delta.catalogs.entry import plain_location
+
+        self._managed |= {plain_location(table.location): table for table in tables}
 
     @property
     def scratch_uri(self) -> str | None:
@@ -250,13 +274,21 @@ class DeltaHook(BaseHook):
         return dict.fromkeys(ObjectService if service is None else [service], options) if options else {}
 
     def log_store(self, table: str) -> LogStore:
-        """The files of a table. Raises as ``log_store_for``, and ``TablesNotVisibleError``."""
+        """The files of a table, and of one that its catalog manages what that has ratified.
+
+        Raises as ``log_store_for``, and ``TablesNotVisibleError``.
+        """
         from airflow_delta.core.storage.resolve import log_store_for
 
         uri = self.table_uri(table)
         if not self.workers_see_tables:
             raise TablesNotVisibleError(conn_id=self.delta_conn_id, table=uri)
-        return log_store_for(uri, self.storage_options(uri), self.allowed_prefixes)
+        files = log_store_for(uri, self.storage_options(uri), self.allowed_prefixes)
+        if not self._managed:
+            return files
+        from airflow_delta.catalogs.managed_tables import opened_through_catalog
+
+        return opened_through_catalog(files, self._managed, lambda: self.catalog_settings)
 
     def delta_log(self, table: str) -> DeltaLog:
         """The log of a table. Raises as ``DeltaLog.for_table``, and ``TablesNotVisibleError``."""

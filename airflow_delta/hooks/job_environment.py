@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from airflow_delta.catalogs.settings import VARIABLE as CATALOG
 from airflow_delta.core.storage.ambient_options import VARIABLE
 from airflow_delta.core.storage.object_location import ObjectService
 from airflow_delta.hooks.delta import DeltaHook
@@ -25,6 +26,15 @@ def credentials_for_the_driver(hook: DeltaHook, target: SparkTarget) -> Iterator
     on the cluster gets nothing, as there is no private way to pass it.
     """
     options = hook.storage_options_by_service
+    settings = hook.catalog_settings if hook.managed_tables else None
+    if settings is not None and target.is_cluster_mode:
+        _logger.warning(
+            "The token of the catalog of the connection %s is not passed on: the driver runs on the cluster, and finds the "
+            "catalog in the variable %s of its own environment",
+            hook.delta_conn_id,
+            CATALOG,
+        )
+        settings = None
     if options and target.is_cluster_mode:
         _logger.warning(
             "The storage options of the connection %s are not passed on: the driver runs on the cluster, and accesses the "
@@ -38,7 +48,7 @@ def credentials_for_the_driver(hook: DeltaHook, target: SparkTarget) -> Iterator
             "workers access the tables by an identity of their own",
             hook.delta_conn_id,
         )
-    entries = environment_of(options)
+    entries = environment_of(options) | ({} if settings is None else settings.to_environment())
     former = {name: os.environ.get(name) for name in entries}
     os.environ.update(entries)
     try:

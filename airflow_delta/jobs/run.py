@@ -12,6 +12,7 @@ from functools import partial
 from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException
 from pyspark.sql import SparkSession
 
+from airflow_delta.catalogs.managed_tables import remember_managed
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import committed_result, staged_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
@@ -55,6 +56,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
     began = time.monotonic()
     try:
         check_pyarrow()
+        remember_managed(spec.managed_tables)
         log = table_log(spark, spec.statement.table)
         _logger.info("%s on %s", _operation(spec.statement), spec.statement.table)
         if commits_of(spec.statement) != "never" and spec.start_version is None and spec.earliest_commit_time is not None:

@@ -15,6 +15,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_delta.catalogs.managed_tables import ManagedTable
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import map_tables, statement_from_json, to_json
@@ -38,6 +39,7 @@ class JobSpec:
             token before anything is done. None when the worker that generated the token could not read the table.
         result_uri: Where the result document goes; None prints it only.
         allowed_prefixes: Places outside of their roots from which tables may read files, as the connection says.
+        managed_tables: Those of its tables whose commits a catalog ratifies; the driver's environment names the catalog.
         earliest_commit_time: Used for tables without a start version: no commit of the task is older, in milliseconds since the
             epoch; ``not_before`` in the JSON.
         described_tables: Tables beside the statement's own that the result is to describe, as they have names in a catalog.
@@ -50,6 +52,7 @@ class JobSpec:
     earliest_commit_time: int | None = None
     allowed_prefixes: tuple[str, ...] = ()
     described_tables: tuple[str, ...] = ()
+    managed_tables: tuple[ManagedTable, ...] = ()
 
     def to_text(self) -> str:
         """The spec as JSON text."""
@@ -71,6 +74,8 @@ class JobSpec:
             document["allowed_prefixes"] = list(self.allowed_prefixes)
         if self.described_tables:
             document["described_tables"] = list(self.described_tables)
+        if self.managed_tables:
+            document["managed_tables"] = [table.to_json() for table in self.managed_tables]
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -103,6 +108,7 @@ class JobSpec:
             )
         document["allowed_prefixes"] = parsed_prefixes(document.get("allowed_prefixes", []), "allowed_prefixes")
         document["described_tables"] = _tables(document.get("described_tables", []))
+        document["managed_tables"] = _managed_tables(document.get("managed_tables", []))
         try:
             spec = cls(
                 statement=statement,
@@ -117,6 +123,13 @@ class JobSpec:
             detail = "start_version and not_before must be integers, and result_uri a string, where they are given"
             raise InvalidSpecError(detail=detail)
         return spec
+
+
+def _managed_tables(documents: Any) -> tuple[ManagedTable, ...]:
+    try:
+        return tuple(map(ManagedTable.from_json, documents if isinstance(documents, list) else [documents]))
+    except ValueError as error:
+        raise InvalidSpecError(detail=f"managed_tables: {error}") from error
 
 
 def statement_digest(statement: Statement) -> str:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NoReturn
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import Asset, BaseOperatorLink, Context
 
+from airflow_delta.catalogs.managed_tables import ManagedTable
 from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
@@ -162,6 +163,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         self._defers = False
         self._job_id: str | None = None
         self._driver: ConnectDriver | None = None
+        self._tables: DeltaHook | None = None
 
     def check_arguments(self) -> None:
         """Refuse what would be refused when the task runs, as far as it is known when the DAG is parsed.
@@ -197,8 +199,10 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
 
     @property
     def hook(self) -> DeltaHook:
-        """The tables of the operator's connection."""
-        return DeltaHook(self.delta_conn_id)
+        """The tables of the operator's connection; in one try the same, which knows the names that were resolved."""
+        if self._tables is None or self._tables.delta_conn_id != self.delta_conn_id:
+            self._tables = DeltaHook(self.delta_conn_id)
+        return self._tables
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Return the result of this task's commit: of the one that exists already, or of the one that is made now.
@@ -206,6 +210,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         Raises:
             DeltaError: The statement failed; the text says what was expected, what was found and what to do.
         """
+        self._tables = None  # another try, which `dag.test` makes with the same operator
         attempt = Attempt.begin(self.hook, self.statement(), context, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
         if not attempt.token.is_new:
             found = self._find_commit(attempt)
@@ -241,6 +246,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
                 earliest_commit_time=round(1_000 * context["dag_run"].run_after.timestamp()),
                 allowed_prefixes=self.hook.allowed_prefixes,
                 described_tables=self._described_tables(attempt.statement),
+                managed_tables=self.hook.managed_tables,
             )
             if self._driver is None:
                 failure = self._submit(spec, target, Path(private), token, context)
@@ -321,6 +327,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             start_version=attempt.token.start_version,
             before=sorted(location.before),
             tables=dict(zip(names, uris, strict=True)),
+            managed_tables=[table.to_json() for table in self.hook.managed_tables],
             try_number=context["ti"].try_number,
             spark_conn_id=self.spark_conn_id,
             job_id=self._job_id,
@@ -342,6 +349,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         if event.get("try_number") not in {None, context["ti"].try_number}:  # Airflow 3.0 resumes a retry as the try before it
             return self.execute(context)
         hook, base, state = self.hook, event["base"], event["state"]
+        hook.remember_managed(map(ManagedTable.from_json, event.get("managed_tables") or ()))
         location = ResultLocation(hook=hook, base=base, token=event["token"], before=frozenset(event["before"]))
         # A name may be dropped, or another table's by now: the task is about the tables that it began with.
         statement = hook.resolve_table_uris(self.statement(), event.get("tables"))

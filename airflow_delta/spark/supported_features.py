@@ -12,6 +12,8 @@ SUPPORTED = frozenset(
     {
         "allowColumnDefaults",
         "appendOnly",
+        "catalogManaged",
+        "catalogOwned-preview",
         "changeDataFeed",
         "checkConstraints",
         "checkpointProtection",

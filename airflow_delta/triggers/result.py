@@ -25,16 +25,16 @@ ENDINGS = {
 }
 """States in which a job leaves no document, in words."""
 
-_HANDED_ON = ("base", "token", "start_version", "before", "tables", "try_number")
+_HANDED_ON = ("base", "token", "start_version", "before", "tables", "managed_tables", "try_number")
 """What the worker needs to know about the submit; in the event, because ``dag.test`` loses the arguments of a deferral."""
 
 
 class DeltaResultTrigger(BaseTrigger):
     """Fires once, when a job has left its result document, or can leave none any more.
 
-    The event holds ``base``, ``token``, ``start_version``, ``before``, ``tables``, ``try_number`` and the ``state``:
-    ``document``; ``succeeded`` or ``failed``, the state of a driver without a document; ``unknown`` when the cluster does not
-    answer for ten minutes; ``late`` after the deadline, when the driver was killed.
+    The event holds ``base``, ``token``, ``start_version``, ``before``, ``tables``, ``managed_tables``, ``try_number`` and the
+    ``state``: ``document``; ``succeeded`` or ``failed``, the state of a driver without a document; ``unknown`` when the cluster
+    does not answer for ten minutes; ``late`` after the deadline, when the driver was killed.
     A storage that is temporarily unavailable is waited for. When a user clears or marks the task, the driver is killed.
 
     Args:
@@ -44,6 +44,7 @@ class DeltaResultTrigger(BaseTrigger):
         start_version: The table's version when the token was generated; only passed on.
         before: The tries that had left a document before the job was submitted.
         tables: The URIs of the statement's tables, by their names in it; only passed on.
+        managed_tables: Those whose catalog ratifies their commits; only passed on.
         try_number: The try of the task that waits; only passed on.
         spark_conn_id: The Spark connection, to query the state of the driver.
         job_id: The driver, as ``SparkDriver`` takes it; None when the cluster cannot report it.
@@ -60,6 +61,7 @@ class DeltaResultTrigger(BaseTrigger):
         start_version: int | None,
         before: Sequence[int],
         tables: Mapping[str, str] | None = None,  # those of a release without them still wait
+        managed_tables: Sequence[Mapping[str, str]] = (),  # the same
         try_number: int | None = None,  # the same
         spark_conn_id: str,
         job_id: str | None,
@@ -73,6 +75,7 @@ class DeltaResultTrigger(BaseTrigger):
         self.start_version = start_version
         self.before = list(before)
         self.tables = dict(tables or {})
+        self.managed_tables = [dict(table) for table in managed_tables]
         self.try_number = try_number
         self.spark_conn_id = spark_conn_id
         self.job_id = job_id

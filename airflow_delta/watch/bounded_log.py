@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar, cast
 
+from airflow_delta.core.log.managed_log_store import ManagedLogStore
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.core.storage.resolve import log_store_for
 
@@ -66,7 +67,8 @@ class BoundedLog:
         Raises:
             OSError: The process died, or took too long; else as the work.
         """
-        request = pickle.dumps((self._store.table_uri, dict(self._store.storage_options), work))
+        commits = getattr(self._store, "commits", None)
+        request = pickle.dumps((self._store.table_uri, dict(self._store.storage_options), commits, work))
         with _one_at_a_time:
             try:
                 done = subprocess.run(  # noqa: S603 - our own interpreter; what it is given is ours
@@ -91,10 +93,11 @@ def answer() -> None:
     """Do the work on the standard input, and write what it found, or raised, to the standard output."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print does not belong to the answer
-    uri, storage_options, work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+    uri, storage_options, commits, work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
     found, raised = None, None
     try:
-        found = work(log_store_for(uri, storage_options))
+        files = log_store_for(uri, storage_options)
+        found = work(files if commits is None else ManagedLogStore(files, commits))
     except Exception as error:  # noqa: BLE001 - raised again in the requesting process
         raised = error
     with output:

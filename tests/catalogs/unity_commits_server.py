@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -62,9 +63,10 @@ class ManagedTable:
 
 
 class UnityServer:
-    """Runs in threads of this process; ``tables`` are its managed tables by id."""
+    """Runs in threads of this process; ``tables`` are its managed tables by id, ``names`` the server of their names."""
 
-    def __init__(self, token=None):
+    def __init__(self, token=None, names=None):
+        self.names = names
         self.token, self.tables, self.requests, self.faults = token, {}, [], []
         self._lock = threading.Lock()
         server = self
@@ -78,16 +80,20 @@ class UnityServer:
             def do_POST(self):
                 self._serve()
 
+            def do_DELETE(self):
+                self._serve()
+
             def _serve(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 status, document = server.answer(self.command, self.path, dict(self.headers), body)
                 if status is None:  # the answer is lost
                     self.close_connection = True
                     return
-                content = json.dumps(document).encode()
+                content = b"" if document is None else json.dumps(document).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
+                if status != HTTPStatus.NO_CONTENT:
+                    self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
 
@@ -115,8 +121,11 @@ class UnityServer:
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, tuple):
             return fault
+        headers = {key.lower(): value for key, value in headers.items()}
+        if self.names is not None and path != PATH:
+            return self.names.answered(method, path, body, headers.get("authorization"))
         try:
-            document = self._served(method, path, {key.lower(): value for key, value in headers.items()}, body)
+            document = self._served(method, path, headers, body)
             status = 200
         except RefusalError as refusal:
             status, document = STATUS[refusal.code], {"error_code": refusal.code, "message": str(refusal), "details": []}

@@ -104,6 +104,17 @@ class Unity:
     failing: int = 0
     """How many requests from now on are answered with 500."""
 
+    def answered(self, method, path, content, authorization):
+        """Status and document of the answer to a request."""
+        token = (authorization or "").removeprefix("Bearer ")
+        self.requests.append((method, path))
+        try:
+            document = self.answer(method, path, json.loads(content) if content else None, token)
+        except Refusal as refusal:
+            error = {"message": str(refusal), "type": refusal.kind, "code": refusal.status}
+            return refusal.status, {"error": error}
+        return 204 if document is None else 200, document
+
     def answer(self, method, path, body, token):  # noqa: C901 - the order of a server's checks
         if self.failing:
             self.failing -= 1
@@ -159,6 +170,20 @@ class Unity:
         self.derive(self.tables[key], body["protocol"])
         return {"metadata": self.tables[key]}
 
+    def add_managed(self, name, table_id, location, feature="catalogManaged"):
+        """A table that the catalog manages, under a name of the schema ``sales``."""
+        now = int(time.time() * 1000)
+        self.tables["main", "sales", name] = {
+            "etag": uuid.uuid4().hex,
+            "table-type": "MANAGED",
+            "table-uuid": table_id,
+            "location": location,
+            "created-time": now,
+            "updated-time": now,
+            "columns": {"type": "struct", "fields": []},
+            "properties": {f"delta.feature.{feature}": "supported", "io.unitycatalog.tableId": table_id},
+        }
+
     def derive(self, table, protocol):
         for kind in ("reader", "writer"):
             table["properties"][f"delta.min{kind.title()}Version"] = str(protocol[f"min-{kind}-version"])
@@ -176,6 +201,8 @@ class Unity:
         if not actions or len(actions) != len(set(actions)):
             raise bad(f"the actions are {actions}")
         for update in body["updates"]:
+            if update["action"] == "update-metadata-snapshot-version" and table["table-type"] == "MANAGED":
+                raise bad("update-metadata-snapshot-version is of external tables only")
             if update["action"] not in UPDATES:
                 raise bad(f"unknown action {update['action']}")
             check_members(update, {"action": str, **UPDATES[update["action"]]})
@@ -217,14 +244,7 @@ def serve(unity):
 
         def answer(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-            unity.requests.append((self.command, self.path))
-            try:
-                document = unity.answer(self.command, self.path, json.loads(body) if body else None, token)
-                status = 204 if document is None else 200
-            except Refusal as refusal:
-                status = refusal.status
-                document = {"error": {"message": str(refusal), "type": refusal.kind, "code": refusal.status}}
+            status, document = unity.answered(self.command, self.path, body, self.headers.get("Authorization"))
             content = b"" if document is None else json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

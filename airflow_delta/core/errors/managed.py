@@ -15,8 +15,8 @@ class CatalogRequiredError(UnsupportedReaderFeatureError):
     code = "DELTA_CATALOG_REQUIRED"
     message = "{table} is managed by a catalog ({features}): its path alone does not show its newest commits"
     remedy = (
-        "open it through the catalog that manages it: DeltaLog.for_table(uri, commits=UnityCommits(...)) in Python; "
-        "see docs/catalog-managed-tables.md"
+        "name it as catalog.schema.table, where a connection, AIRFLOW_DELTA_CATALOG or --catalog names its catalog; in "
+        "Python also DeltaLog.for_table(uri, commits=UnityCommits(...)); see docs/catalog-managed-tables.md"
     )
 
 

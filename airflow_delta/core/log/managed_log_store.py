@@ -261,6 +261,11 @@ class ManagedLogStore(LogStoreLayer):
     # -- what it is
 
     @property
+    def commits(self) -> ManagedCommits:
+        """The table at its catalog."""
+        return self._commits
+
+    @property
     def managed_by(self) -> str:
         """Name of the catalog."""
         return self._commits.catalog

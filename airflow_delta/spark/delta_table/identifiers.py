@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from airflow_delta.catalogs.catalog import resolve
+from airflow_delta.catalogs.managed_tables import ManagedTable, remember_managed
 from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError
@@ -35,6 +36,8 @@ def path_in(identifier: str, *, format_name: str = "delta") -> str:
 def path_of(identifier: str) -> str:
     """The path in ``delta.`path```, or where the catalog that the environment names has a table of this name.
 
+    A table that the catalog manages is from then on opened through it, wherever this process names its path.
+
     Raises:
         TableNameUnsupportedError: It is a name, and no catalog is named.
         TableNameNotFoundError: The catalog has no such table; and the other errors of ``catalogs.errors``.
@@ -42,7 +45,9 @@ def path_of(identifier: str) -> str:
     settings = None if _BY_PATH.fullmatch(identifier) else settings_of_environment()
     if settings is None:
         return path_in(identifier)
-    return resolve(open_catalog(settings), TableName.parse(identifier)).location
+    entry = resolve(open_catalog(settings), TableName.parse(identifier))
+    remember_managed(filter(None, [ManagedTable.of(entry)]))
+    return entry.location
 
 
 def path_or_identifier(text: str) -> str:

@@ -8,10 +8,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from airflow_delta.catalogs.managed_tables import opened_through_catalog
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.storage.ambient_options import ambient_prefixes
+from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.place import Place
+from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.hadoop.hadoop_log_store import HADOOP_SCHEMES, HadoopLogStore
 from airflow_delta.spark.jvm import Py4JJavaError, hadoop_configuration, hadoop_gateway
@@ -27,17 +30,26 @@ def table_log(
 ) -> DeltaLog:
     """As ``DeltaLog.for_table``, and for tables on HDFS through the session's Hadoop; nothing is read yet.
 
+    Tables that this process knows as managed are opened through their catalog.
+
     Raises:
         InvalidStatementError: The URI is blank, or names no bucket.
         UnsupportedStorageError: No atomic create is known for this filesystem, it is not reached, or not with these options.
+        InvalidCatalogError: A managed table, and the environment does not name its catalog.
         SparkConnectUnsupportedError: A table on HDFS, and a session whose JVM is out of reach.
     """
+    return DeltaLog(opened_through_catalog(_files(spark, uri, storage_options, allowed_prefixes)))
+
+
+def _files(
+    spark: SparkSession, uri: str, storage_options: Mapping[str, Any] | None, allowed_prefixes: Iterable[str]
+) -> LogStore:
     if not lies_on_hadoop(uri):
-        return DeltaLog.for_table(uri, storage_options, allowed_prefixes=allowed_prefixes)
+        return log_store_for(uri, storage_options, allowed_prefixes)
     if storage_options:
         detail = f"a table on Hadoop takes no storage options ({', '.join(sorted(storage_options))})"
         raise UnsupportedStorageError(uri=uri, detail=detail)
-    return DeltaLog(HadoopLogStore(spark, uri, allowed_prefixes=(*allowed_prefixes, *ambient_prefixes())))
+    return HadoopLogStore(spark, uri, allowed_prefixes=(*allowed_prefixes, *ambient_prefixes()))
 
 
 def table_place(spark: SparkSession, uri: str) -> Place:

@@ -1,0 +1,96 @@
+"""A Unity Catalog of the tests' own that has names and manages a table of each: ``orders`` in ``main.sales``."""
+
+import json
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from airflow_delta.catalogs.settings import CatalogSettings
+from airflow_delta.catalogs.unity_commits import TABLE_ID, UnityCommits
+from airflow_delta.core.actions import Metadata, Protocol
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.transaction.operation import Operation
+from tests.catalogs.unity_commits_server import UnityServer
+from tests.catalogs.unity_server import Unity
+
+TOKEN = "secret-token"
+WRITERS = frozenset({"inCommitTimestamp", "appendOnly", "invariants", "changeDataFeed", "deletionVectors"})
+
+
+@dataclass
+class ManagedUnity:
+    """The server, and what it manages."""
+
+    server: UnityServer
+
+    @property
+    def uri(self):
+        return self.server.uri
+
+    @property
+    def names(self):
+        return self.server.names
+
+    def settings(self, **more):
+        return CatalogSettings(type="unity", uri=self.uri, name="main", credentials={"token": TOKEN}, **more)
+
+    def environment(self, **more):
+        """The variable of a process that knows the catalog."""
+        return self.settings(**more).to_environment()
+
+    def make(self, name, location, *, feature="catalogManaged", columns=(("id", "long"), ("note", "string")), **properties):
+        """A new managed table with these columns, which another engine has made and registered."""
+        table_id = str(uuid.uuid4())
+        self.server.add_table(table_id, location)
+        fields = [{"name": column, "type": kind, "nullable": True, "metadata": {}} for column, kind in columns]
+        metadata = Metadata(
+            id=str(uuid.uuid4()),
+            schema_string=json.dumps({"type": "struct", "fields": fields}),
+            configuration={"delta.enableInCommitTimestamps": "true", TABLE_ID: table_id, **properties},
+        )
+        readers = frozenset({feature, "deletionVectors"})
+        protocol = Protocol(
+            min_reader_version=3, min_writer_version=7, reader_features=readers, writer_features=WRITERS | readers
+        )
+        table = ManagedOrders(self, name, location, table_id)
+        table.log().create_transaction(metadata, protocol).commit(operation=Operation(name="CREATE TABLE"))
+        self.names.add_managed(name, table_id, location, feature)
+        return table
+
+
+@dataclass
+class ManagedOrders:
+    """A managed table, seen by a client that was given its id."""
+
+    unity: ManagedUnity
+    name: str
+    location: str
+    table_id: str
+
+    @property
+    def kept(self):
+        """What the server has of its commits."""
+        return self.unity.server.tables[self.table_id]
+
+    @property
+    def ratified(self):
+        """The versions that the server has ratified, in that order."""
+        return [info["version"] for info in self.kept.record]
+
+    def log(self):
+        commits = UnityCommits(uri=self.unity.uri, table_id=self.table_id, table_uri=self.location, token=lambda: TOKEN)
+        return DeltaLog.for_table(self.location, commits=commits)
+
+    def rows(self, version=None):
+        """Its rows in the order of ``id``."""
+        return self.log().snapshot(version).to_arrow().read_all().sort_by("id").to_pylist()
+
+
+@contextmanager
+def managed_unity():
+    """A running server."""
+    server = UnityServer(token=TOKEN, names=Unity(tokens={TOKEN: None}))
+    try:
+        yield ManagedUnity(server)
+    finally:
+        server.close()

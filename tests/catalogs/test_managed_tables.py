@@ -1,0 +1,124 @@
+"""Tables that Unity Catalog manages, opened by their names."""
+
+import json
+import pickle
+
+import pytest
+
+from airflow_delta.catalogs.catalog import resolve
+from airflow_delta.catalogs.entry import TableDescription, differences
+from airflow_delta.catalogs.errors import InvalidCatalogError
+from airflow_delta.catalogs.managed_tables import ManagedTable, opened_through_catalog, remember_managed
+from airflow_delta.catalogs.settings import CatalogSettings, open_catalog
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import CatalogRequiredError
+from airflow_delta.core.log.managed_commits import Maintenance
+from airflow_delta.core.storage.resolve import log_store_for
+from tests.catalogs.managed_unity import TOKEN, managed_unity
+from tests.core.managed.conftest import WRITE, adds
+
+NAME = TableName("orders", "sales")
+
+
+@pytest.fixture
+def unity():
+    with managed_unity() as unity:
+        yield unity
+
+
+@pytest.fixture
+def orders(unity, tmp_path):
+    return unity.make("orders", (tmp_path / "orders").as_uri())
+
+
+def entry_of(unity):
+    return resolve(open_catalog(unity.settings()), NAME)
+
+
+@pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview"])
+def test_an_entry_says_by_which_id_the_catalog_manages_its_table(unity, tmp_path, feature):
+    orders = unity.make("orders", (tmp_path / "orders").as_uri(), feature=feature)
+    managed = ManagedTable.of(entry_of(unity))
+    assert managed == ManagedTable(name="sales.orders", location=orders.location, table_id=orders.table_id)
+
+
+def test_a_table_whose_catalog_does_not_ratify_its_commits_is_not_managed(unity, orders):
+    table = unity.names.tables["main", "sales", "orders"]
+    del table["properties"]["delta.feature.catalogManaged"]
+    assert ManagedTable.of(entry_of(unity)) is None
+    table["table-type"] = "EXTERNAL"
+    table["properties"]["delta.feature.catalogManaged"] = "supported"
+    assert ManagedTable.of(entry_of(unity)) is None
+
+
+def test_what_is_ratified_and_not_published_is_read_and_committed_behind(unity, orders):
+    orders.log().start_transaction().commit(adds=adds("a"), operation=WRITE)
+    managed = ManagedTable.of(entry_of(unity))
+    log = DeltaLog(managed.log_store(log_store_for(orders.location), unity.settings()))
+    assert log.start_transaction().commit(adds=adds("b"), operation=WRITE).version == 2
+    assert sorted(log.refresh().files()["path"].to_pylist()) == ["a", "b"]
+    assert orders.ratified == [1, 2]
+
+
+def test_a_process_that_knows_a_table_opens_its_location_through_the_catalog_of_its_environment(unity, orders, monkeypatch):
+    known = {}
+    monkeypatch.setattr("airflow_delta.catalogs.managed_tables._known", known)
+    files = log_store_for(orders.location)
+    with pytest.raises(CatalogRequiredError):
+        DeltaLog(opened_through_catalog(files, known)).snapshot()
+    remember_managed([ManagedTable.of(entry_of(unity))])
+    with pytest.raises(InvalidCatalogError, match="AIRFLOW_DELTA_CATALOG"):
+        opened_through_catalog(files, known)
+    for name, value in unity.environment().items():
+        monkeypatch.setenv(name, value)
+    assert DeltaLog(opened_through_catalog(files, known)).snapshot().version == 0
+    elsewhere = log_store_for(f"{orders.location}-2")
+    assert opened_through_catalog(elsewhere, known) is elsewhere
+
+
+def test_another_catalog_manages_no_table(unity, orders):
+    managed, files = ManagedTable.of(entry_of(unity)), log_store_for(orders.location)
+    with pytest.raises(InvalidCatalogError, match="found hive"):
+        managed.log_store(files, CatalogSettings(type="hive", uri="thrift://host:9083"))
+
+
+def test_its_commits_can_be_sent_to_a_process_of_our_own_and_their_token_is_not_shown(unity, orders):
+    store = ManagedTable.of(entry_of(unity)).log_store(log_store_for(orders.location), unity.settings())
+    sent = pickle.loads(pickle.dumps(store.commits))
+    assert sent == store.commits
+    assert sent.ratified().latest is None
+    assert TOKEN not in repr(store.commits) + repr(store.commits.token) + str(unity.settings())
+
+
+def test_what_the_operator_of_the_catalog_permits_stands_in_its_settings(unity, orders):
+    settings = CatalogSettings.parse({**unity.settings().to_json(), "permits": ["vacuum", "log_cleanup"]})
+    store = ManagedTable.of(entry_of(unity)).log_store(log_store_for(orders.location), settings)
+    assert store.permits == {Maintenance.VACUUM, Maintenance.LOG_CLEANUP}
+    assert settings.to_json()["permits"] == ["vacuum", "log_cleanup"]
+    with pytest.raises(InvalidCatalogError, match="log_cleanup"):
+        CatalogSettings.parse({"type": "unity", "uri": unity.uri, "permits": ["everything"]})
+    with pytest.raises(InvalidCatalogError, match="list"):
+        CatalogSettings.parse({"type": "unity", "uri": unity.uri, "permits": "vacuum"})
+
+
+def test_settings_come_back_from_the_environment_with_their_token(unity):
+    settings = unity.settings(permits=("vacuum",))
+    (value,) = settings.to_environment().values()
+    assert CatalogSettings.parse(value) == settings
+    assert "token" not in json.dumps(settings.to_json())
+
+
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"name": "n", "location": "/l"}, {"name": "n", "location": "/l", "table_id": 3}]
+)
+def test_what_describes_no_managed_table_is_refused(document):
+    with pytest.raises(ValueError, match="expected a managed table"):
+        ManagedTable.from_json(document)
+
+
+def test_the_catalog_learns_of_columns_and_properties_by_the_commits_so_that_they_are_no_drift(unity, orders):
+    table = TableDescription.of(orders.log().snapshot())
+    assert differences(entry_of(unity), table) == ()
+    unity.names.tables["main", "sales", "orders"]["location"] += "-2"
+    assert differences(entry_of(unity), table) == ("location",)
