@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 import urllib3
 
 from airflow_delta.catalogs.bearer_token import authorization
+from airflow_delta.catalogs.bounded_call import within
 from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location, schema_or_none
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
@@ -45,19 +46,26 @@ class UnityCatalog:
         token: Bearer token; None for a server without users.
         catalog: The catalog of names that have two parts.
         principal: Whose token it is, for errors.
+        timeout: Seconds in which an answer must be there as a whole, repeated requests included.
     """
 
     label = "unity"
 
     def __init__(
-        self, host: str, *, token: str | None = None, catalog: str | None = None, principal: str | None = None
+        self,
+        host: str,
+        *,
+        token: str | None = None,
+        catalog: str | None = None,
+        principal: str | None = None,
+        timeout: float = 120.0,
     ) -> None:
         parts = urlsplit(host)
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname in _LOOPBACK or not token))
         if not is_safe or not parts.hostname or parts.username:  # never shown: it may hold a secret
             raise InvalidCatalogError(detail="expected the host of Unity Catalog as https://host; http for this machine alone")
         self._host, self._catalog = f"{parts.scheme}://{parts.netloc}", catalog
-        self._principal = principal or "the owner of the token"
+        self._principal, self._timeout = principal or "the owner of the token", timeout
         try:
             self._headers = {"Accept": "application/json", **({"Authorization": authorization(token)} if token else {})}
         except ValueError as error:
@@ -160,23 +168,28 @@ class UnityCatalog:
         """The answer as JSON; None for what is not there."""
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
         content = None if body is None else json.dumps(body).encode()
-        try:
+
+        def exchange() -> tuple[int, bytes]:
             response = self._pool.request(
                 method, self._host + path, headers=headers, body=content, redirect=False, preload_content=False
             )
             data = response.read(_MOST_BYTES + 1)
             response.release_conn()
-        except urllib3.exceptions.HTTPError as error:
+            return response.status, data
+
+        try:
+            status, data = within(self._timeout, exchange)
+        except (TimeoutError, urllib3.exceptions.HTTPError) as error:
             detail = f"{type(error).__name__} at {self._host}"  # without the error's text, which may repeat headers
             raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=detail) from None
         document = _document(data)
-        if response.status in {HTTPStatus.OK, HTTPStatus.NO_CONTENT}:
+        if status in {HTTPStatus.OK, HTTPStatus.NO_CONTENT}:
             return document
         said = found if isinstance(found := document.get("error"), dict) else {}
-        kind, detail = str(said.get("type", "")), str(said.get("message", ""))[:1_000] or f"status {response.status}"
-        if response.status == HTTPStatus.NOT_FOUND:
+        kind, detail = str(said.get("type", "")), str(said.get("message", ""))[:1_000] or f"status {status}"
+        if status == HTTPStatus.NOT_FOUND:
             return None
-        if response.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise CatalogAccessDeniedError(
                 catalog=self.label, table=str(name), principal=self._principal, privilege=privilege, detail=detail
             )
@@ -186,7 +199,7 @@ class UnityCatalog:
             )
         if kind == "UnsupportedTableFormatException":
             raise NotADeltaTableError(catalog=self.label, name=str(name), provider="another format")
-        unavailable = response.status in _PASSING or kind == "UpdateRequirementConflictException"
+        unavailable = status in _PASSING or kind == "UpdateRequirementConflictException"
         failure = CatalogUnavailableError if unavailable else CatalogRequestError
         raise failure(catalog=self.label, name=str(name), detail=f"{kind} {detail}".strip())
 

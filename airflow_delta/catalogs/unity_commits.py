@@ -12,6 +12,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPException
@@ -19,6 +20,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from airflow_delta.catalogs.bearer_token import authorization
+from airflow_delta.catalogs.bounded_call import within
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.errors import (
     CatalogAnswerError,
@@ -58,7 +60,7 @@ class UnityCommits:
         table_uri: Its storage location, as the catalog has registered it.
         token: Gives the bearer token for each request, so that one that ends is replaced; None for a server without users.
         permits: The maintenance that the operator of the catalog leaves to this client; the API does not say it.
-        timeout: Seconds that the server may take for an answer.
+        timeout: Seconds in which an answer must be there as a whole.
 
     Raises:
         InvalidStatementError: The server is no such URL, or the id is blank.
@@ -122,6 +124,11 @@ class UnityCommits:
         self._send("POST", {**self._table, "latest_backfilled_version": version})
 
     @property
+    def identity(self) -> Mapping[str, str]:
+        """The id that the table's metadata must name."""
+        return {TABLE_ID: self.table_id}
+
+    @property
     def _table(self) -> Mapping[str, Any]:
         return {"table_id": self.table_id, "table_uri": self.table_uri}
 
@@ -175,13 +182,11 @@ class UnityCommits:
             self.uri.rstrip("/") + _COMMITS, json.dumps(document).encode(), headers, method=method
         )
         try:
-            with _OPENER.open(request, timeout=self.timeout) as response:
-                data = response.read(_MOST_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            with error:
-                self._raise(error.code, _document(_read(error)))
+            status, data = within(self.timeout, lambda: _exchange(request, self.timeout))
         except (OSError, HTTPException) as error:  # without the error's text, which may repeat headers
             self._unavailable(type(error).__name__)
+        if status is not None:
+            self._raise(status, _document(data))
         answer = _document(data) if len(data) <= _MOST_BYTES else None
         if answer is None:
             detail = f"its answer is not a JSON object of at most {_MOST_BYTES} bytes"
@@ -220,11 +225,15 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
-def _read(error: urllib.error.HTTPError) -> bytes:
+def _exchange(request: urllib.request.Request, timeout: float) -> tuple[int | None, bytes]:
+    """The status, which is None where it was served, and the body."""
     try:
-        return error.read(_MOST_BYTES)
-    except (OSError, HTTPException):
-        return b""
+        with _OPENER.open(request, timeout=timeout) as response:
+            return None, response.read(_MOST_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        with error, suppress(OSError, HTTPException):
+            return error.code, error.read(_MOST_BYTES)
+        return error.code, b""
 
 
 def _document(data: bytes) -> Mapping[str, Any] | None:

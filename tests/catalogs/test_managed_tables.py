@@ -11,8 +11,9 @@ from airflow_delta.catalogs.errors import InvalidCatalogError
 from airflow_delta.catalogs.managed_tables import ManagedTable, opened_through_catalog, remember_managed
 from airflow_delta.catalogs.settings import CatalogSettings, open_catalog
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.catalogs.unity_commits import TABLE_ID
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CatalogRequiredError
+from airflow_delta.core.errors import AnotherManagedTableError, CatalogRequiredError, TableNotFoundError
 from airflow_delta.core.log.managed_commits import Maintenance
 from airflow_delta.core.storage.resolve import log_store_for
 from tests.catalogs.managed_unity import TOKEN, managed_unity
@@ -122,3 +123,28 @@ def test_the_catalog_learns_of_columns_and_properties_by_the_commits_so_that_the
     assert differences(entry_of(unity), table) == ()
     unity.names.tables["main", "sales", "orders"]["location"] += "-2"
     assert differences(entry_of(unity), table) == ("location",)
+
+
+def test_a_table_that_was_made_anew_under_the_name_is_not_taken_for_the_one_that_lies_there(unity, orders):
+    """The catalog knows another table at the location than the log there is of."""
+    unity.server.add_table("another-id", orders.location)
+    unity.names.tables["main", "sales", "orders"]["table-uuid"] = "another-id"
+    log = DeltaLog(ManagedTable.of(entry_of(unity)).log_store(log_store_for(orders.location), unity.settings()))
+    with pytest.raises(AnotherManagedTableError) as caught:
+        log.snapshot()
+    error = caught.value
+    assert (error.expected, error.found, error.id_property) == ("another-id", orders.table_id, TABLE_ID)
+    assert unity.server.tables["another-id"].record == orders.ratified == []
+
+
+def test_a_table_that_was_dropped_at_the_catalog_is_not_found(unity, orders):
+    managed = ManagedTable.of(entry_of(unity))
+    del unity.server.tables[orders.table_id]
+    with pytest.raises(TableNotFoundError):
+        DeltaLog(managed.log_store(log_store_for(orders.location), unity.settings())).snapshot()
+
+
+def test_no_commit_changes_the_id_by_which_the_catalog_knows_the_table(orders):
+    with pytest.raises(AnotherManagedTableError):
+        orders.log().alter().set_properties({TABLE_ID: "another-id"})
+    assert orders.ratified == []

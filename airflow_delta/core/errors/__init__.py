@@ -32,6 +32,7 @@
     │   └── StorageFullError           no space is left, nothing was written
     ├── AccessDeniedError              a storage that refused a job
     ├── NotCatalogManagedError         a table opened through a catalog that does not manage it
+    ├── AnotherManagedTableError       a catalog manages another table than the one that lies there
     ├── MaintenanceNotPermittedError   work on a catalog-managed table that is its catalog's
     ├── CatalogAnswerError             a catalog that answers what cannot be
     ├── CommitRefusedError             a commit that the catalog never takes
@@ -113,6 +114,7 @@ from airflow_delta.core.errors.conflict import (
     ProtocolChangedError,
 )
 from airflow_delta.core.errors.managed import (
+    AnotherManagedTableError,
     CatalogAnswerError,
     CatalogRequiredError,
     CommitRefusedError,
@@ -207,6 +209,7 @@ from airflow_delta.core.errors.unsupported import (
 __all__ = [
     "AccessDeniedError",
     "AmbiguousColumnError",
+    "AnotherManagedTableError",
     "AppendOnlyTableError",
     "CatalogAnswerError",
     "CatalogRequiredError",

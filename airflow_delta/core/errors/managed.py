@@ -15,8 +15,9 @@ class CatalogRequiredError(UnsupportedReaderFeatureError):
     code = "DELTA_CATALOG_REQUIRED"
     message = "{table} is managed by a catalog ({features}): its path alone does not show its newest commits"
     remedy = (
-        "name it as catalog.schema.table, where a connection, AIRFLOW_DELTA_CATALOG or --catalog names its catalog; in "
-        "Python also DeltaLog.for_table(uri, commits=UnityCommits(...)); see docs/catalog-managed-tables.md"
+        "open it through the catalog that manages it: as catalog.schema.table, where a connection, AIRFLOW_DELTA_CATALOG or "
+        "--catalog names the catalog; in Python also DeltaLog.for_table(uri, commits=UnityCommits(...)); see "
+        "docs/catalog-managed-tables.md"
     )
 
 
@@ -29,6 +30,27 @@ class NotCatalogManagedError(DeltaError):
     remedy = "open it by its path; only tables that were created with the feature catalogManaged are committed to by a catalog"
     table: str
     catalog: str
+
+
+@dataclass(kw_only=True, eq=False)
+class AnotherManagedTableError(DeltaError):
+    """The commits are those of another table than the one that lies there: it was dropped, or made anew.
+
+    Attributes:
+        catalog: The catalog whose table it is said to be.
+        id_property: The property that holds the catalog's id of the table.
+        expected: The id at the catalog.
+        found: The id in the table's metadata.
+    """
+
+    code = "DELTA_ANOTHER_MANAGED_TABLE"
+    message = "expected in the log of {table} the {id_property} {expected} by which {catalog} manages it, found {found!r}"
+    remedy = "see at the catalog which table the name is of; nothing was changed, and no commit can change the id"
+    table: str
+    catalog: str
+    id_property: str
+    expected: str
+    found: str
 
 
 @dataclass(kw_only=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from airflow_delta.core.errors import CommitRefusedError
 from airflow_delta.core.log.managed_commits import (
@@ -25,6 +25,7 @@ class InMemoryManagedCommits:
         limit: int = 10,
         permits: Iterable[Maintenance] = (),
         catalog: str = "memory",
+        identity: Mapping[str, str] | None = None,
     ) -> None:
         """A table that the catalog has registered, and of which it has ratified nothing yet.
 
@@ -33,11 +34,13 @@ class InMemoryManagedCommits:
             limit: Most commits that it keeps unpublished.
             permits: The maintenance that it leaves to its clients.
             catalog: Its name.
+            identity: The properties by which the table's metadata names it here.
         """
         self._table_uri = table_uri
         self._limit = limit
         self._permits = frozenset(permits)
         self._catalog = catalog
+        self._identity = dict(identity or {})
         self._commits: dict[int, RatifiedCommit] = {}
         self._latest: int | None = None
         self._lock = threading.Lock()
@@ -46,6 +49,11 @@ class InMemoryManagedCommits:
     def catalog(self) -> str:
         """Its name."""
         return self._catalog
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The properties by which the table's metadata names it here."""
+        return self._identity
 
     @property
     def permits(self) -> Collection[Maintenance]:

@@ -5,13 +5,19 @@ Protocol: PROTOCOL.md, "Catalog-managed tables". The catalog is the truth about 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol as Port
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.errors import CatalogRequiredError, MaintenanceNotPermittedError, NotCatalogManagedError
+from airflow_delta.core.errors import (
+    AnotherManagedTableError,
+    CatalogRequiredError,
+    MaintenanceNotPermittedError,
+    NotCatalogManagedError,
+)
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.log.file_names import commit_path, staged_version
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.core.table_features.feature import CATALOG_MANAGED, reader_features
@@ -132,6 +138,11 @@ class ManagedCommits(Port):
         """The maintenance that the catalog leaves to its clients."""
         ...
 
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The properties by which the table's own metadata names it at the catalog; empty where it does not."""
+        ...
+
     def ratified(self) -> RatifiedCommits:
         """What is ratified now.
 
@@ -183,6 +194,25 @@ def check_access(store: LogStore, protocol: Protocol) -> None:
         raise CatalogRequiredError(table=store.table_uri, features=features)
     if catalog is not None and not features:
         raise NotCatalogManagedError(table=store.table_uri, catalog=catalog)
+
+
+def check_identity(store: LogStore, metadata: Metadata) -> None:
+    """Return if the table with this metadata is the one whose commits the store asks the catalog for.
+
+    Raises:
+        AnotherManagedTableError: It names another id; tables of the feature's preview may name none.
+    """
+    identity: Mapping[str, str] = getattr(store, "identity", {})
+    for name, expected in identity.items():
+        found = metadata.configuration.get(name, expected)
+        if found != expected:
+            raise AnotherManagedTableError(
+                table=store.table_uri,
+                catalog=managing_catalog(store) or "",
+                id_property=name,
+                expected=expected,
+                found=printable(found)[:100],
+            )
 
 
 def is_permitted(store: LogStore, work: Maintenance) -> bool:

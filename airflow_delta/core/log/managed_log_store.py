@@ -271,6 +271,11 @@ class ManagedLogStore(LogStoreLayer):
         return self._commits.catalog
 
     @property
+    def identity(self) -> Mapping[str, str]:
+        """The properties by which the table's metadata names it at the catalog."""
+        return self._commits.identity
+
+    @property
     def permits(self) -> Collection[Maintenance]:
         """The maintenance that the catalog leaves to its clients."""
         return self._commits.permits

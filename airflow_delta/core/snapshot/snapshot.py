@@ -18,7 +18,7 @@ from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogSegment
-from airflow_delta.core.log.managed_commits import check_access
+from airflow_delta.core.log.managed_commits import check_access, check_identity
 from airflow_delta.core.log.version_checksum import VersionChecksum, differences, read_checksum
 from airflow_delta.core.predicate import (
     NO,
@@ -49,7 +49,7 @@ class Snapshot:
         CorruptLogError: The log holds no protocol or no metadata.
         UnsupportedReaderFeatureError: The rows cannot be read right.
         CatalogRequiredError: A catalog manages the table, and the store does not know it; or the other way round,
-            ``NotCatalogManagedError``.
+            ``NotCatalogManagedError``; or the catalog manages another table there, ``AnotherManagedTableError``.
     """
 
     def __init__(self, store: LogStore, replay: LogReplay) -> None:
@@ -58,6 +58,7 @@ class Snapshot:
         self.protocol: Protocol = replay.protocol
         self.metadata: Metadata = replay.metadata
         check_access(store, self.protocol)
+        check_identity(store, self.metadata)
         check_readable(store.table_uri, self.protocol, self.metadata)
 
     @property

@@ -30,7 +30,7 @@ from airflow_delta.core.actions import (
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import InvalidCommitError, TableNotFoundError
-from airflow_delta.core.log.managed_commits import Maintenance, check_access, check_permitted
+from airflow_delta.core.log.managed_commits import Maintenance, check_access, check_identity, check_permitted
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -309,6 +309,7 @@ class OptimisticTransaction:
 
     def _commit(self, attempt: CommitAttempt, max_attempts: int) -> CommitResult:
         check_access(self._store, attempt.protocol_after)
+        check_identity(self._store, attempt.metadata_after)
         check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=attempt.enforces)
         check_log_is_the_one_read(self._store, self._snapshot)
         has_times = are_enabled(attempt.metadata_after.configuration)

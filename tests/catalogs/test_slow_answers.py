@@ -1,0 +1,74 @@
+"""A server that sends an answer byte by byte, each in time: the answer as a whole is not waited for longer than said."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from airflow_delta.catalogs.bounded_call import within
+from airflow_delta.catalogs.errors import CatalogUnavailableError
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.catalogs.unity import UnityCatalog
+from airflow_delta.catalogs.unity_commits import UnityCommits
+from airflow_delta.core.errors import StorageUnavailableError
+
+SECONDS = 0.4
+ANSWERS = {
+    "headers": b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 10_000,
+    "body": b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n" + b"{" * 10_000,
+    "error": b"HTTP/1.1 500 Error\r\nContent-Length: 10000\r\n\r\n" + b"{" * 10_000,
+}
+
+
+@pytest.fixture(params=ANSWERS)
+def dripping(request):
+    """The URL of a server that sends the beginning at once, and the rest a byte each 20 ms."""
+    listener, is_over = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+    def drip(connection):
+        with connection:
+            connection.recv(1 << 16)
+            head, content = ANSWERS[request.param][:60], ANSWERS[request.param][60:]
+            connection.sendall(head)
+            for byte in content:
+                if is_over.wait(0.02):
+                    return
+                connection.sendall(bytes([byte]))
+
+    def accept():
+        while not is_over.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=drip, args=[connection], daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    is_over.set()
+    listener.close()
+
+
+def seconds_of(call, error):
+    began = time.monotonic()
+    with pytest.raises(error, match="TimeoutError"):
+        call()
+    return time.monotonic() - began
+
+
+def test_the_commits_of_a_managed_table_are_not_waited_for_longer_than_said(dripping):
+    commits = UnityCommits(uri=dripping, table_id="id", table_uri="s3://lake/orders", timeout=SECONDS)
+    assert SECONDS <= seconds_of(commits.ratified, StorageUnavailableError) < 10 * SECONDS
+
+
+def test_what_a_name_stands_for_is_not_waited_for_longer_than_said(dripping):
+    catalog = UnityCatalog(dripping, catalog="main", timeout=SECONDS)
+    name = TableName("orders", "sales")
+    assert SECONDS <= seconds_of(lambda: catalog.find(name), CatalogUnavailableError) < 10 * SECONDS
+
+
+def test_an_answer_in_time_is_returned_and_an_error_raised():
+    assert within(5, lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        within(5, lambda: 1 / 0)
