@@ -8,17 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import Any
 
 from airflow_delta.catalogs.entry import CatalogEntry, plain_location
 from airflow_delta.catalogs.errors import InvalidCatalogError
-from airflow_delta.catalogs.settings import VARIABLE, CatalogSettings, settings_of_environment
+from airflow_delta.catalogs.settings import VARIABLE, CatalogSettings, open_catalog, settings_of_environment
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.catalogs.unity import UnityCatalog
 from airflow_delta.catalogs.unity_commits import UnityCommits
+from airflow_delta.catalogs.vended_credentials import StorageCredential, VendedCredentials
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
+from airflow_delta.core.storage.ambient_options import ambient_options
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.renewed_log_store import RenewedLogStore
 
+OpenFiles = Callable[[Mapping[str, Any]], LogStore]
+
+_vended: dict[tuple[str | None, str | None, str], VendedCredentials] = {}
 _known: dict[str, ManagedTable] = {}
 """The tables that this process opens by their locations, by ``plain_location``."""
+
+
+def _hide_nothing(_secret: str) -> None:
+    """Airflow's workers alone mask what they log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +68,15 @@ class ManagedTable:
         """The table as a JSON object."""
         return asdict(self)
 
-    def log_store(self, files: LogStore, settings: CatalogSettings | None) -> LogStore:
+    def log_store(
+        self, open_files: OpenFiles, settings: CatalogSettings | None, *, hide: Callable[[str], Any] = _hide_nothing
+    ) -> LogStore:
         """The table's log, as its catalog ratifies it.
 
         Args:
-            files: The table's files.
+            open_files: Opens the table's files, with these storage options beside those that it has for them.
             settings: The catalog that has the table.
+            hide: As of ``VendedCredentials``.
 
         Raises:
             InvalidCatalogError: It is no catalog that manages tables, or there is none.
@@ -78,7 +95,25 @@ class ManagedTable:
             token=_HeldToken(token) if (token := settings.credentials.get("token")) else None,
             permits=settings.maintenance,
         )
+        credentials = self.credentials(settings, hide=hide)
+        files = open_files({}) if credentials is None else RenewedLogStore.of(open_files, credentials)
         return ManagedLogStore(files, commits)
+
+    def credentials(
+        self, settings: CatalogSettings | None, *, hide: Callable[[str], Any] = _hide_nothing
+    ) -> VendedCredentials | None:
+        """The storage options that the catalog gives for the table, one for the process; None where it gives none."""
+        if settings is None or not settings.vends_credentials:
+            return None
+        key = (settings.uri, settings.credentials.get("token"), self.table_id)
+        return _vended.setdefault(key, VendedCredentials(partial(_credential, self, settings), hide=hide))
+
+
+def _credential(table: ManagedTable, settings: CatalogSettings) -> StorageCredential:
+    catalog = open_catalog(settings)
+    if not isinstance(catalog, UnityCatalog):
+        raise InvalidCatalogError(detail=f"expected Unity Catalog, which vends credentials, found {settings.type}")
+    return catalog.credential(TableName.parse(table.name), table.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +132,45 @@ def remember_managed(tables: Iterable[ManagedTable]) -> None:
 
 
 def opened_through_catalog(
-    files: LogStore,
-    known: Mapping[str, ManagedTable] = _known,
-    settings: Callable[[], CatalogSettings | None] = settings_of_environment,
+    uri: str,
+    open_files: OpenFiles,
 ) -> LogStore:
-    """The log of a table through its catalog, where one is known to manage it; else the files as they are.
+    """The log of a table through the catalog of the environment, where this process knows it as managed; else its files.
 
     Args:
-        files: The table's files.
-        known: The managed tables, by ``plain_location``: those that the process remembers.
-        settings: Gives the catalog that has them: the one that the environment names.
+        uri: Of the table's root.
+        open_files: As of ``ManagedTable.log_store``.
 
     Raises:
         InvalidCatalogError: As ``ManagedTable.log_store``, or the settings are wrong.
     """
-    table = known.get(plain_location(files.table_uri)) if known else None
-    return files if table is None else table.log_store(files, settings())
+    table = _remembered(uri)
+    return open_files({}) if table is None else table.log_store(open_files, settings_of_environment())
+
+
+def _remembered(uri: str) -> ManagedTable | None:
+    return _known.get(plain_location(uri)) if _known else None
+
+
+def vended_options(uri: str) -> Mapping[str, str]:
+    """The storage options that the catalog of the environment gives for the root of a table; empty where it gives none."""
+    table = _remembered(uri)
+    credentials = None if table is None else table.credentials(settings_of_environment())
+    return {} if credentials is None else credentials()
+
+
+def vended_with(uri: str, options: Mapping[str, Any] | None, vended: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Storage options with what a catalog vends in the place of their keys; the options themselves where it vends nothing.
+
+    Args:
+        uri: Where they are for.
+        options: Those that were given; without any, those of the environment, which may say where the storage is.
+        vended: What the catalog vends.
+    """
+    if not vended:
+        return options
+    location = ObjectLocation.from_uri(uri)
+    return {**(options or (ambient_options(location) if location else {})), **vended}
 
 
 def _is_text(value: Any) -> bool:

@@ -34,6 +34,7 @@ class CatalogSettings:
         principal: Whose credentials they are, for errors.
         permits: The maintenance of the tables that it manages which it leaves to its clients: ``vacuum``, ``log_cleanup``,
             ``data_layout``.
+        vends_credentials: Whether the storage of the tables that it manages is accessed by keys that it gives for a time.
         credentials: Keys of AWS as boto3 names them, or ``token``. Secrets: never shown, and in no document.
     """
 
@@ -44,6 +45,7 @@ class CatalogSettings:
     endpoint_url: str | None = None
     principal: str | None = None
     permits: tuple[str, ...] = ()
+    vends_credentials: bool = False
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +75,11 @@ class CatalogSettings:
         if "type" not in document or not document.keys() <= known:  # never shown: it may hold a secret
             raise InvalidCatalogError(detail=f"expected a type, or an object with some of {', '.join(sorted(known))}")
         credentials, permits = document.get("credentials", {}), document.get("permits") or []
-        texts = [text for key, text in document.items() if key not in {"credentials", "permits"} and text is not None]
+        vends = document.get("vends_credentials", False)
+        others = {"credentials", "permits", "vends_credentials"}
+        texts = [text for key, text in document.items() if key not in others and text is not None]
+        if not isinstance(vends, bool):
+            raise InvalidCatalogError(detail=f"expected vends_credentials to be true or false, found {str(vends)[:20]!r}")
         if not isinstance(credentials, Mapping) or not isinstance(permits, list | tuple):
             raise InvalidCatalogError(detail="expected credentials as an object, and permits as a list")
         if not all(isinstance(text, str) for text in [*texts, *permits, *credentials.values()]):
@@ -101,6 +107,15 @@ class CatalogSettings:
     def to_environment(self) -> dict[str, str]:
         """The variable by which a process finds this catalog, with its credentials: never to be shown or sent."""
         return {VARIABLE: json.dumps({**self.to_json(), "credentials": dict(self.credentials)})}
+
+
+def catalog_secrets() -> set[str]:
+    """The secrets of the catalog that the environment names, so that they can be taken out of texts."""
+    try:
+        settings = settings_of_environment()
+    except InvalidCatalogError:
+        return set()
+    return set() if settings is None else set(filter(None, settings.credentials.values()))
 
 
 def settings_of_environment() -> CatalogSettings | None:

@@ -24,6 +24,7 @@ from airflow_delta.catalogs.errors import (
 )
 from airflow_delta.catalogs.spark_form import TABLE_ID
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.catalogs.vended_credentials import StorageCredential, credential_for
 from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.schema import schema_json
 from airflow_delta.core.table_features.feature import CATALOG_MANAGED
@@ -94,6 +95,24 @@ class UnityCatalog:
             is_managed=found.get("table-type") == "MANAGED",
             managed_id=_managed_id(found, properties),
         )
+
+    def credential(self, name: TableName, location: str) -> StorageCredential:
+        """A credential of the table's storage for a time: to read and write, or else to read."""
+        try:
+            return self._credential(name, location, "READ_WRITE")
+        except CatalogAccessDeniedError:
+            return self._credential(name, location, "READ")
+
+    def _credential(self, name: TableName, location: str, operation: str) -> StorageCredential:
+        path = f"{self._path(name)}/credentials?operation={operation}"
+        privilege = "SELECT" if operation == "READ" else "MODIFY"
+        answer = self._request("GET", name, path, privilege=privilege)
+        if answer is None:
+            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="there are no credentials of it")
+        try:
+            return credential_for(location, answer.get("storage-credentials"))
+        except ValueError as error:
+            raise CatalogRequestError(catalog=self.label, name=str(name), detail=str(error)) from None
 
     def default_location(self, name: TableName) -> str | None:
         """Unity Catalog allots none to external tables."""

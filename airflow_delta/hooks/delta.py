@@ -260,8 +260,14 @@ class DeltaHook(BaseHook):
     def storage_options(self, uri: str) -> Mapping[str, Any] | None:
         """Credentials and endpoint of the store of a table or file, as fsspec takes them; None for the ambient ones.
 
-        They hold secrets: never show or send them.
+        Of the root of a table whose catalog vends credentials, those that hold now. They hold secrets: never show or send them.
         """
+        own, table = self._own_storage_options(uri), self._managed_at(uri)
+        credentials = None if table is None else table.credentials(self.catalog_settings, hide=mask_secret)
+        return own if credentials is None else {**(own or {}), **credentials()}
+
+    def _own_storage_options(self, uri: str) -> Mapping[str, Any] | None:
+        """Those of the connection."""
         location = ObjectLocation.from_uri(uri)
         service, options = self._storage
         is_ours = location is not None and service in {None, location.service} and are_for(options, location)
@@ -283,12 +289,21 @@ class DeltaHook(BaseHook):
         uri = self.table_uri(table)
         if not self.workers_see_tables:
             raise TablesNotVisibleError(conn_id=self.delta_conn_id, table=uri)
-        files = log_store_for(uri, self.storage_options(uri), self.allowed_prefixes)
-        if not self._managed:
-            return files
-        from airflow_delta.catalogs.managed_tables import opened_through_catalog
+        managed = self._managed_at(uri)
+        if managed is None:
+            return log_store_for(uri, self.storage_options(uri), self.allowed_prefixes)
+        from airflow_delta.catalogs.managed_tables import vended_with
 
-        return opened_through_catalog(files, self._managed, lambda: self.catalog_settings)
+        def open_files(vended: Mapping[str, Any]) -> LogStore:
+            return log_store_for(uri, vended_with(uri, self._own_storage_options(uri), vended), self.allowed_prefixes)
+
+        return managed.log_store(open_files, self.catalog_settings, hide=mask_secret)
+
+    def _managed_at(self, uri: str) -> ManagedTable | None:
+        """The managed table whose root this is, where this hook knows it."""
+        from airflow_delta.catalogs.entry import plain_location
+
+        return self._managed.get(plain_location(uri)) if self._managed else None
 
     def delta_log(self, table: str) -> DeltaLog:
         """The log of a table. Raises as ``DeltaLog.for_table``, and ``TablesNotVisibleError``."""

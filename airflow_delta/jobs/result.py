@@ -183,9 +183,10 @@ def _parts(uri: str) -> tuple[str, str]:
 
 def _store(base: str, storage_options: StorageOptions) -> LogStore:
     """Loaded when it is needed: a DAG file knows of documents, and has no use for Arrow and storages."""
+    from airflow_delta.catalogs.managed_tables import vended_options, vended_with
     from airflow_delta.core.storage.resolve import log_store_for
 
-    return log_store_for(base, storage_options)
+    return log_store_for(base, vended_with(base, storage_options, vended_options(base)))
 
 
 def write_result(

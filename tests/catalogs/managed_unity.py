@@ -16,6 +16,8 @@ from tests.catalogs.unity_server import Unity
 TOKEN = "secret-token"
 WRITERS = frozenset({"inCommitTimestamp", "appendOnly", "invariants", "changeDataFeed", "deletionVectors"})
 
+COLUMNS = (("id", "long"), ("note", "string"))
+
 
 @dataclass
 class ManagedUnity:
@@ -38,21 +40,21 @@ class ManagedUnity:
         """The variable of a process that knows the catalog."""
         return self.settings(**more).to_environment()
 
-    def make(self, name, location, *, feature="catalogManaged", columns=(("id", "long"), ("note", "string")), **properties):
-        """A new managed table with these columns, which another engine has made and registered."""
+    def make(self, name, location, *, feature="catalogManaged", columns=COLUMNS, options=None, **more):
+        """A new managed table with these columns and more properties, which another engine has made and registered."""
         table_id = str(uuid.uuid4())
         self.server.add_table(table_id, location)
         fields = [{"name": column, "type": kind, "nullable": True, "metadata": {}} for column, kind in columns]
         metadata = Metadata(
             id=str(uuid.uuid4()),
             schema_string=json.dumps({"type": "struct", "fields": fields}),
-            configuration={"delta.enableInCommitTimestamps": "true", TABLE_ID: table_id, **properties},
+            configuration={"delta.enableInCommitTimestamps": "true", TABLE_ID: table_id, **more},
         )
         readers = frozenset({feature, "deletionVectors"})
         protocol = Protocol(
             min_reader_version=3, min_writer_version=7, reader_features=readers, writer_features=WRITERS | readers
         )
-        table = ManagedOrders(self, name, location, table_id)
+        table = ManagedOrders(self, name, location, table_id, options)
         table.log().create_transaction(metadata, protocol).commit(operation=Operation(name="CREATE TABLE"))
         self.names.add_managed(name, table_id, location, feature)
         return table
@@ -66,6 +68,7 @@ class ManagedOrders:
     name: str
     location: str
     table_id: str
+    options: dict | None = None
 
     @property
     def kept(self):
@@ -79,7 +82,7 @@ class ManagedOrders:
 
     def log(self):
         commits = UnityCommits(uri=self.unity.uri, table_id=self.table_id, table_uri=self.location, token=lambda: TOKEN)
-        return DeltaLog.for_table(self.location, commits=commits)
+        return DeltaLog.for_table(self.location, self.options, commits=commits)
 
     def rows(self, version=None):
         """Its rows in the order of ``id``."""

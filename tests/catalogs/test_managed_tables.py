@@ -14,7 +14,7 @@ from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.catalogs.unity_commits import TABLE_ID
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import AnotherManagedTableError, CatalogRequiredError, TableNotFoundError
-from airflow_delta.core.log.managed_commits import Maintenance
+from airflow_delta.core.log.managed_commits import Maintenance, managing_catalog
 from airflow_delta.core.storage.resolve import log_store_for
 from tests.catalogs.managed_unity import TOKEN, managed_unity
 from tests.core.managed.conftest import WRITE, adds
@@ -31,6 +31,10 @@ def unity():
 @pytest.fixture
 def orders(unity, tmp_path):
     return unity.make("orders", (tmp_path / "orders").as_uri())
+
+
+def files_of(orders):
+    return lambda _vended: log_store_for(orders.location)
 
 
 def entry_of(unity):
@@ -56,36 +60,37 @@ def test_a_table_whose_catalog_does_not_ratify_its_commits_is_not_managed(unity,
 def test_what_is_ratified_and_not_published_is_read_and_committed_behind(unity, orders):
     orders.log().start_transaction().commit(adds=adds("a"), operation=WRITE)
     managed = ManagedTable.of(entry_of(unity))
-    log = DeltaLog(managed.log_store(log_store_for(orders.location), unity.settings()))
+    log = DeltaLog(managed.log_store(files_of(orders), unity.settings()))
     assert log.start_transaction().commit(adds=adds("b"), operation=WRITE).version == 2
     assert sorted(log.refresh().files()["path"].to_pylist()) == ["a", "b"]
     assert orders.ratified == [1, 2]
 
 
 def test_a_process_that_knows_a_table_opens_its_location_through_the_catalog_of_its_environment(unity, orders, monkeypatch):
-    known = {}
-    monkeypatch.setattr("airflow_delta.catalogs.managed_tables._known", known)
-    files = log_store_for(orders.location)
+    monkeypatch.setattr("airflow_delta.catalogs.managed_tables._known", {})
+
+    def opened(location=orders.location):
+        return DeltaLog(opened_through_catalog(location, lambda _vended: log_store_for(location)))
+
     with pytest.raises(CatalogRequiredError):
-        DeltaLog(opened_through_catalog(files, known)).snapshot()
+        opened().snapshot()
     remember_managed([ManagedTable.of(entry_of(unity))])
     with pytest.raises(InvalidCatalogError, match="AIRFLOW_DELTA_CATALOG"):
-        opened_through_catalog(files, known)
+        opened()
     for name, value in unity.environment().items():
         monkeypatch.setenv(name, value)
-    assert DeltaLog(opened_through_catalog(files, known)).snapshot().version == 0
-    elsewhere = log_store_for(f"{orders.location}-2")
-    assert opened_through_catalog(elsewhere, known) is elsewhere
+    assert opened().snapshot().version == 0
+    assert managing_catalog(opened(f"{orders.location}-2").store) is None
 
 
 def test_another_catalog_manages_no_table(unity, orders):
-    managed, files = ManagedTable.of(entry_of(unity)), log_store_for(orders.location)
+    managed, files = ManagedTable.of(entry_of(unity)), files_of(orders)
     with pytest.raises(InvalidCatalogError, match="found hive"):
         managed.log_store(files, CatalogSettings(type="hive", uri="thrift://host:9083"))
 
 
 def test_its_commits_can_be_sent_to_a_process_of_our_own_and_their_token_is_not_shown(unity, orders):
-    store = ManagedTable.of(entry_of(unity)).log_store(log_store_for(orders.location), unity.settings())
+    store = ManagedTable.of(entry_of(unity)).log_store(files_of(orders), unity.settings())
     sent = pickle.loads(pickle.dumps(store.commits))
     assert sent == store.commits
     assert sent.ratified().latest is None
@@ -94,7 +99,7 @@ def test_its_commits_can_be_sent_to_a_process_of_our_own_and_their_token_is_not_
 
 def test_what_the_operator_of_the_catalog_permits_stands_in_its_settings(unity, orders):
     settings = CatalogSettings.parse({**unity.settings().to_json(), "permits": ["vacuum", "log_cleanup"]})
-    store = ManagedTable.of(entry_of(unity)).log_store(log_store_for(orders.location), settings)
+    store = ManagedTable.of(entry_of(unity)).log_store(files_of(orders), settings)
     assert store.permits == {Maintenance.VACUUM, Maintenance.LOG_CLEANUP}
     assert settings.to_json()["permits"] == ["vacuum", "log_cleanup"]
     with pytest.raises(InvalidCatalogError, match="log_cleanup"):
@@ -129,7 +134,7 @@ def test_a_table_that_was_made_anew_under_the_name_is_not_taken_for_the_one_that
     """The catalog knows another table at the location than the log there is of."""
     unity.server.add_table("another-id", orders.location)
     unity.names.tables["main", "sales", "orders"]["table-uuid"] = "another-id"
-    log = DeltaLog(ManagedTable.of(entry_of(unity)).log_store(log_store_for(orders.location), unity.settings()))
+    log = DeltaLog(ManagedTable.of(entry_of(unity)).log_store(files_of(orders), unity.settings()))
     with pytest.raises(AnotherManagedTableError) as caught:
         log.snapshot()
     error = caught.value
@@ -141,7 +146,7 @@ def test_a_table_that_was_dropped_at_the_catalog_is_not_found(unity, orders):
     managed = ManagedTable.of(entry_of(unity))
     del unity.server.tables[orders.table_id]
     with pytest.raises(TableNotFoundError):
-        DeltaLog(managed.log_store(log_store_for(orders.location), unity.settings())).snapshot()
+        DeltaLog(managed.log_store(files_of(orders), unity.settings())).snapshot()
 
 
 def test_no_commit_changes_the_id_by_which_the_catalog_knows_the_table(orders):

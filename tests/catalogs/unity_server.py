@@ -8,6 +8,7 @@ import json
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
@@ -101,6 +102,8 @@ class Unity:
     tables: dict = field(default_factory=dict)
     tokens: dict = field(default_factory=lambda: {"secret-token": None})
     requests: list = field(default_factory=list)
+    vend: Callable | None = None
+    """Gives the config of a credential for an operation, and when it ends."""
     failing: int = 0
     """How many requests from now on are answered with 500."""
 
@@ -122,10 +125,11 @@ class Unity:
         if token not in self.tokens:
             raise Refusal(401, "NotAuthorizedException", "the token is not known")
         allowed = self.tokens[token]
+        path, _, query = path.partition("?")
         parts = [unquote(part) for part in path.strip("/").split("/")]
         if parts[: len(ROOT)] != ROOT or parts[len(ROOT) + 1 :: 2][:2] != ["schemas", "tables"]:
             raise Refusal(404, "NotFoundException", f"no endpoint {path}")
-        catalog, schema, *name = parts[len(ROOT) :: 2]
+        catalog, schema, *name = parts[len(ROOT) :: 2][:3]
         if allowed is not None and method not in allowed:
             raise Refusal(403, "PermissionDeniedException", f"alice lacks what {method} needs")
         if (catalog, schema) not in self.schemas:
@@ -137,12 +141,25 @@ class Unity:
         key = (catalog, schema, name[0])
         if key not in self.tables:
             raise Refusal(404, "NoSuchTableException", f"no table {'.'.join(key)}")
+        if parts[-1] == "credentials" and method == "GET":
+            return self.credentials(self.tables[key], query, allowed)
         if method == "GET":
             return {"metadata": self.tables[key]}
         if method == "DELETE":
             del self.tables[key]
             return None
         return self.update(key, body)
+
+    def credentials(self, table, query, allowed):
+        """As ``getTableCredentials``: for a place of S3 what ``vend`` gives, and nothing for others."""
+        operation = {"operation=READ": "READ", "operation=READ_WRITE": "READ_WRITE"}.get(query)
+        if operation is None:
+            raise bad(f"the operation is {query}")
+        if operation == "READ_WRITE" and allowed is not None and "POST" not in allowed:
+            raise Refusal(403, "PermissionDeniedException", "alice lacks MODIFY")
+        config, ends = ({}, int(time.time() * 1000) + 3_600_000) if self.vend is None else self.vend(operation)
+        found = {"prefix": table["location"], "operation": operation, "config": config, "expiration-time-ms": ends}
+        return {"storage-credentials": [found]}
 
     def create(self, catalog, schema, body):
         check_members(body, CREATE, CREATE_OPTIONAL)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_delta.catalogs.managed_tables import opened_through_catalog
+from airflow_delta.catalogs.managed_tables import opened_through_catalog, vended_with
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.storage.ambient_options import ambient_prefixes
@@ -38,7 +38,11 @@ def table_log(
         InvalidCatalogError: A managed table, and the environment does not name its catalog.
         SparkConnectUnsupportedError: A table on HDFS, and a session whose JVM is out of reach.
     """
-    return DeltaLog(opened_through_catalog(_files(spark, uri, storage_options, allowed_prefixes)))
+
+    def open_files(vended: Mapping[str, Any]) -> LogStore:
+        return _files(spark, uri, vended_with(uri, storage_options, vended), allowed_prefixes)
+
+    return DeltaLog(opened_through_catalog(uri, open_files))
 
 
 def _files(
