@@ -165,14 +165,15 @@ def test_a_table_is_read_and_committed_to_by_vended_keys_alone(unity, s3, orders
     assert log.store.storage_options["key"] in s3.keys
 
 
+@pytest.mark.slow
 def test_work_that_takes_longer_than_the_keys_last_goes_on_by_renewed_ones(unity, s3, orders, monkeypatch):
     monkeypatch.setattr("airflow_delta.catalogs.vended_credentials.LEAST_PAUSE", 100)
-    s3.lifetime = 1_500
-    log, until, count = opened(unity, s3, orders), time.monotonic() + 5, 0
+    s3.lifetime = 6_000
+    log, until, count = opened(unity, s3, orders), time.monotonic() + 10, 0
     while time.monotonic() < until:
         log.start_transaction().commit(adds=adds(str(count)), operation=WRITE)
         count += 1
-    assert (len(s3.keys) > 3, s3.refused) == (True, 0)
+    assert (len(s3.keys) > 2, s3.refused) == (True, 0)
     assert (orders.ratified, opened(unity, s3, orders).snapshot().version) == (list(range(1, count + 1)), count)
 
 

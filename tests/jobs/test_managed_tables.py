@@ -40,8 +40,10 @@ def unity(monkeypatch):
 
 
 @pytest.fixture
-def orders(unity, tmp_path):
-    return unity.make("orders", (tmp_path / "orders").as_uri(), **{"delta.enableChangeDataFeed": "true"})
+def orders(unity, tmp_path, request):
+    feature = getattr(request, "param", "catalogManaged")
+    place = (tmp_path / "orders").as_uri()
+    return unity.make("orders", place, feature=feature, **{"delta.enableChangeDataFeed": "true"})
 
 
 @pytest.fixture
@@ -68,6 +70,7 @@ def write(orders, *rows):
     return WriteStatement(table=orders.location, source=rows_of(*rows))
 
 
+@pytest.mark.parametrize("orders", ["catalogManaged", "catalogOwned-preview"], indirect=True)
 def test_statements_write_merge_update_and_delete_through_the_catalog(orders, execute):
     table = orders.location
     assert execute(write(orders, (1, "a"), (2, "b"), (3, "c")), orders).version == 1
