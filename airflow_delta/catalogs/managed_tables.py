@@ -13,9 +13,8 @@ from typing import Any
 
 from airflow_delta.catalogs.entry import CatalogEntry, plain_location
 from airflow_delta.catalogs.errors import InvalidCatalogError
-from airflow_delta.catalogs.settings import VARIABLE, CatalogSettings, open_catalog, settings_of_environment
+from airflow_delta.catalogs.settings import VARIABLE, CatalogSettings, open_unity, settings_of_environment
 from airflow_delta.catalogs.table_name import TableName
-from airflow_delta.catalogs.unity import UnityCatalog
 from airflow_delta.catalogs.unity_commits import UnityCommits
 from airflow_delta.catalogs.vended_credentials import StorageCredential, VendedCredentials
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
@@ -110,10 +109,7 @@ class ManagedTable:
 
 
 def _credential(table: ManagedTable, settings: CatalogSettings) -> StorageCredential:
-    catalog = open_catalog(settings)
-    if not isinstance(catalog, UnityCatalog):
-        raise InvalidCatalogError(detail=f"expected Unity Catalog, which vends credentials, found {settings.type}")
-    return catalog.credential(TableName.parse(table.name), table.location)
+    return open_unity(settings).credential(TableName.parse(table.name), table.location)
 
 
 @dataclass(frozen=True, slots=True)

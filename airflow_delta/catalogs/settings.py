@@ -6,12 +6,15 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_delta.catalogs.catalog import Catalog
 from airflow_delta.catalogs.errors import InvalidCatalogError
 from airflow_delta.core.foreign_values import json_value
 from airflow_delta.core.log.managed_commits import Maintenance
+
+if TYPE_CHECKING:
+    from airflow_delta.catalogs.unity import UnityCatalog
 
 VARIABLE = "AIRFLOW_DELTA_CATALOG"
 """The variable of the environment that names a catalog for scripts and the command line: a type or a JSON object."""
@@ -155,11 +158,13 @@ def _opened(settings: CatalogSettings) -> Catalog:
 
             return HiveCatalog(settings.uri or "")
         case _:
-            from airflow_delta.catalogs.unity import UnityCatalog
+            return open_unity(settings)
 
-            return UnityCatalog(
-                settings.uri or "",
-                token=settings.credentials.get("token"),
-                catalog=settings.name,
-                principal=settings.principal,
-            )
+
+def open_unity(settings: CatalogSettings) -> UnityCatalog:
+    """Unity Catalog, which the settings are of. Raises ``ImportError`` without its package."""
+    from airflow_delta.catalogs.unity import UnityCatalog
+
+    return UnityCatalog(
+        settings.uri or "", token=settings.credentials.get("token"), catalog=settings.name, principal=settings.principal
+    )
