@@ -91,3 +91,13 @@ def publish(catalog: Catalog, name: TableName, table: TableDescription, *, reloc
         return entry
     catalog.update(entry, table)
     return resolve(catalog, name)
+
+
+def publish_changes(
+    catalog: Catalog, name: TableName, table: TableDescription, *, relocate: bool = False
+) -> tuple[Difference, ...]:
+    """Publish the table where the catalog says anything else of it; in what the entry differed. Raises as ``publish``."""
+    found = drift(catalog, name, table)
+    if found:
+        publish(catalog, name, table, relocate=relocate)
+    return found

@@ -153,16 +153,15 @@ class _Publications:
         return {**entry, "error": error.to_json()}
 
     def _published(self, name: TableName, uri: str, *, is_dry: bool) -> tuple[str, ...]:
-        from airflow_delta.catalogs.catalog import drift, publish
+        from airflow_delta.catalogs.catalog import drift, publish_changes
         from airflow_delta.catalogs.entry import TableDescription
 
         assert self.hook.catalog is not None  # noqa: S101 - or there would be no names
         found = self._described(uri)
         table = TableDescription.from_json(found["description"], found.get("schema_string"))
-        differs = drift(self.hook.catalog, name, table)
-        if differs and not is_dry:
-            publish(self.hook.catalog, name, table, relocate=self.relocates)
-        return differs
+        if is_dry:
+            return drift(self.hook.catalog, name, table)
+        return publish_changes(self.hook.catalog, name, table, relocate=self.relocates)
 
 
 def with_mended_entry(hook: DeltaHook, name: str, document: ResultDocument) -> ResultDocument:

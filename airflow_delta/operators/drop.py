@@ -95,7 +95,7 @@ class DeltaDropOperator(DeltaCoreOperator):
             return self._deliver(self._drop(name, found, names, context), context)
         if earlier is None and not self.if_exists and not names.may_be_forgotten:
             raise TableNameNotFoundError(catalog=self.hook.catalog_label, name=str(name), detail="the name is not there")
-        document = self._nothing() if earlier is None or not self.delete_files else self._delete_files(earlier, context)
+        document = self._delete_files(earlier, context) if earlier and self.delete_files else self._nothing(earlier)
         if earlier is None and not self.if_exists and self.delete_files:
             warning = "an earlier try may have dropped the name; where its files lay, and whether they are left, is not known"
             document = document.with_warnings([warning])

@@ -94,7 +94,7 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         """The statement of the text."""
         texts = import_module("airflow_delta.core.sql_text")
         views = views_of(self.views or {})
-        context = texts.TextContext(table=self.table or None, views=views, resolve=self._in_catalog)
+        context = texts.TextContext(table=self.table or None, views=views, resolve=self._in_catalog, find=self._found)
         found = texts.parse_statement(sql, context)
         if isinstance(found, texts.Question):
             detail = f"{found.type_name} changes nothing; ask in a script, by airflow_delta.spark.sql, or with `airflow-delta`"
@@ -111,6 +111,17 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         if len(parts) == 1 or self.hook.catalog is None:
             return None
         return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+    def _found(self, parts: tuple[str, ...]) -> str | None:
+        """Likewise for a name in a query: one that the catalog does not have as a Delta table is left to Spark."""
+        from airflow_delta.catalogs.entry import DELTA
+        from airflow_delta.catalogs.table_name import TableName
+
+        name = self._in_catalog(parts)
+        if name is None or self.hook.catalog is None:
+            return None
+        entry = self.hook.catalog.find(TableName.parse(name))
+        return name if entry is not None and entry.provider == DELTA else None
 
     def _name(self) -> str:
         """As of every operator; the table may be named in the text only."""

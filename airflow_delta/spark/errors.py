@@ -226,7 +226,7 @@ class TableNameUnsupportedError(DeltaError):
     message = "{name!r} names a table of a catalog; tables are found by their path here"
     remedy = (
         "use the path: DeltaTable.forPath(spark, path), delta.`path`, location(path), load(path) or save(path); "
-        "or name a catalog for DeltaTable.forName in AIRFLOW_DELTA_CATALOG, as docs/catalogs.md shows"
+        "or name a catalog in AIRFLOW_DELTA_CATALOG, as docs/catalogs.md shows"
     )
     name: str
 

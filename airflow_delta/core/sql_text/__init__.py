@@ -8,7 +8,7 @@ from airflow_delta.core.sql_text.merge import merge_statement
 from airflow_delta.core.sql_text.names import TableName, TextContext
 from airflow_delta.core.sql_text.queries import QueriedTable
 from airflow_delta.core.sql_text.questions import DescribeDetail, DescribeHistory, Question, ShowColumns, ShowProperties
-from airflow_delta.core.sql_text.statement import is_statement, parse_statement, tables_of_text
+from airflow_delta.core.sql_text.statement import is_query, is_statement, parse_statement, tables_of_text
 
 __all__ = [
     "DescribeDetail",
@@ -19,6 +19,7 @@ __all__ = [
     "ShowProperties",
     "TableName",
     "TextContext",
+    "is_query",
     "is_statement",
     "merge_statement",
     "parse_statement",

@@ -133,7 +133,11 @@ def _clauses(words: Words) -> Clauses:
 
 
 def _place(words: Words, context: TextContext, name: TableName, location: str | None) -> str:
-    """Where the table is made: as its name says, which a LOCATION may only repeat."""
+    """Where the table is made: as its name says, which a LOCATION may only repeat where it is a path."""
+    if name.path is None and context.table is None and context.place is not None:
+        placed = context.place(name.parts, location)
+        if placed is not None:
+            return placed
     table = context.target_uri(words, name)
     if location is not None and location.rstrip("/") != table.rstrip("/"):
         raise words.error(f"LOCATION is {location}, and the name means {table}", "leave LOCATION out", at=name.position)

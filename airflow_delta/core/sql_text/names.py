@@ -54,12 +54,17 @@ class TextContext:
             the text names it.
         views: Names that queries in the text may use.
         resolve: What a name of a catalog, given by its parts, stands for in a statement; None where there is no catalog.
+        find: What a name in a query stands for; None for a name that the catalog does not have, and may be Spark's.
+        place: Where a table is made, by the parts of its name and its LOCATION, if any; None for a name that is no catalog's.
+            Without it a table is made where ``resolve`` says.
         time: What the text of a time means, as statements take it.
     """
 
     table: str | None = None
     views: Mapping[str, View] = field(default_factory=dict)
     resolve: Callable[[tuple[str, ...]], str | None] | None = None
+    find: Callable[[tuple[str, ...]], str | None] | None = None
+    place: Callable[[tuple[str, ...], str | None], str | None] | None = None
     time: Callable[[str], int | str] = str
 
     def target_uri(self, words: Words, name: TableName) -> str:

@@ -1,8 +1,8 @@
-"""Queries over tables by their paths: ``SELECT … FROM delta.`/lake/events` VERSION AS OF 3``."""
+"""Queries over tables by their paths, or by names of a catalog: ``SELECT … FROM delta.`/lake/events` VERSION AS OF 3``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
@@ -15,6 +15,11 @@ from airflow_delta.core.statements import SqlSource, TableSource
 from airflow_delta.core.storage.table_uri import is_relative
 from airflow_delta.core.table_changes.ddl import string_value
 
+FindTable = Callable[[tuple[str, ...]], str | None]
+
+_IN_FRONT = ("FROM", "JOIN", "TABLE")
+_MOST_PARTS = 3
+_ALIASES = (TokenType.IDENTIFIER, TokenType.VAR)
 _VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
 
 
@@ -25,6 +30,7 @@ class QueriedTable:
     Attributes:
         version: As of the text; None where it names none.
         time: Likewise, as a text.
+        alias: What the query calls the table where it has a name and no alias; else None.
     """
 
     path: str
@@ -32,6 +38,11 @@ class QueriedTable:
     time: str | None
     start: int
     end: int
+    alias: str | None = None
+
+    def as_view(self, view: str) -> str:
+        """What stands in the text in its place, where a view has its rows."""
+        return view if self.alias is None else f"{view} AS `{self.alias.replace('`', '``')}`"
 
     @property
     def key(self) -> tuple[str, int | None, str | None]:
@@ -39,19 +50,26 @@ class QueriedTable:
         return self.path, self.version, self.time
 
 
-def queried_tables(tokens: Sequence[Token], text: str) -> list[QueriedTable]:
-    """The tables that are named by path, in order.
+def queried_tables(tokens: Sequence[Token], text: str, find: FindTable | None = None) -> list[QueriedTable]:
+    """The tables that are named by path, or by a name that is found, in order.
+
+    Args:
+        tokens: Of the text, or of a part of it.
+        text: All of it.
+        find: Where the table of a name lies, given by its parts; None for one that is not known, and is Spark's. It is asked
+            for what stands behind FROM, JOIN and TABLE. Without it no name is known.
 
     Raises:
         InvalidStatementError: A version or time is given otherwise than as a number or text.
     """
-    return [table for position in range(len(tokens)) if (table := _table_at(tokens, position, text)) is not None]
+    found = (_table_at(tokens, at, text) or (find and _named_at(tokens, at, text, find)) for at in range(len(tokens)))
+    return [table for table in found if table]
 
 
 def query_source(
     words: Words, tokens: Sequence[Token], context: TextContext, more: Mapping[str, View] | None = None
 ) -> SqlSource:
-    """A query of a statement, as its source: each table that it names by path becomes a view.
+    """A query of a statement, as its source: each table that it names by path, or in a catalog, becomes a view.
 
     Args:
         words: The text.
@@ -59,7 +77,7 @@ def query_source(
         context: Has the views.
         more: Views beside them.
     """
-    found = queried_tables(tokens, words.text)
+    found = queried_tables(tokens, words.text, context.find)
     taken = {name_key(token.text) for token in tokens} | set(map(name_key, context.views))
     free = (name for number in range(len(tokens) + len(context.views) + 1) if (name := f"delta_{number}") not in taken)
     names: dict[tuple[str, int | None, str | None], str] = {}
@@ -69,7 +87,7 @@ def query_source(
             name = names[table.key] = next(free)
             time = None if table.time is None else context.time(table.time)
             tables[name] = TableSource(table.path, version=table.version, timestamp=time)
-    replaced = {(table.start, table.end): names[table.key] for table in found}
+    replaced = {(table.start, table.end): table.as_view(names[table.key]) for table in found}
     return SqlSource(words.replaced(tokens, replaced), views={**context.views, **(more or {}), **tables})
 
 
@@ -85,6 +103,34 @@ def _table_at(tokens: Sequence[Token], position: int, text: str) -> QueriedTable
         return None
     version, time, end = _at_version(tokens, position + 3, text)
     return QueriedTable(path=path.text, version=version, time=time, start=first.start, end=tokens[end - 1].end + 1)
+
+
+def _named_at(tokens: Sequence[Token], position: int, text: str, find: FindTable) -> QueriedTable | None:
+    """The table whose name of several parts begins at a token; None where none does, or no such table is known."""
+    front = _word(tokens, position - 1) if position else ""
+    if front not in _IN_FRONT:
+        return None
+    parts: list[str] = []
+    end = position
+    while end < len(tokens) and len(parts) <= _MOST_PARTS and _is_name(tokens[end]):
+        parts.append(tokens[end].text)
+        end += 1
+        if end == len(tokens) or tokens[end].token_type != TokenType.DOT:
+            break
+        end += 1
+    is_function = end < len(tokens) and tokens[end].token_type == TokenType.L_PAREN
+    if not 1 < len(parts) <= _MOST_PARTS or is_function or (path := find(tuple(parts))) is None:
+        return None
+    version, time, end = _at_version(tokens, end, text)
+    has_alias = end < len(tokens) and (tokens[end].token_type in _ALIASES or _word(tokens, end) == "AS")
+    alias = None if has_alias or front == "TABLE" else parts[-1]
+    return QueriedTable(
+        path=path, version=version, time=time, start=tokens[position].start, end=tokens[end - 1].end + 1, alias=alias
+    )
+
+
+def _is_name(token: Token) -> bool:
+    return token.token_type == TokenType.IDENTIFIER or word_of(token) is not None
 
 
 def _at_version(tokens: Sequence[Token], position: int, text: str) -> tuple[int | None, str | None, int]:

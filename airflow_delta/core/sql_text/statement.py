@@ -17,7 +17,7 @@ from airflow_delta.core.sql_text.maintenance import (
 )
 from airflow_delta.core.sql_text.merge import read_merge
 from airflow_delta.core.sql_text.names import TextContext
-from airflow_delta.core.sql_text.queries import QueriedTable, queried_tables
+from airflow_delta.core.sql_text.queries import FindTable, QueriedTable, queried_tables
 from airflow_delta.core.sql_text.questions import Question, read_describe, read_show
 from airflow_delta.core.sql_text.rows import read_delete, read_insert, read_update
 from airflow_delta.core.sql_text.words import CORRECT, QUERIES, Words
@@ -64,15 +64,21 @@ def is_statement(text: str) -> bool:
         SqlTextError: It has unclosed quotes or the like.
     """
     words = Words(text, "SQL")
-    if any(map(words.next_is, QUERIES)):
+    if is_query(text):
         return False
     asks = any(words.next_is(verb, noun) for verb in ("DESCRIBE", "DESC") for noun in ("HISTORY", "DETAIL"))
     return asks or words.peek() in READERS.keys() - _OF_SPARK or bool(queried_tables(words.all, text))
 
 
-def tables_of_text(text: str) -> list[QueriedTable]:
-    """The tables that a text names by their paths. Raises likewise, and as ``queried_tables``."""
-    return queried_tables(Words(text, "SQL").all, text)
+def is_query(text: str) -> bool:
+    """Whether a text is a query. Raises likewise."""
+    words = Words(text, "SQL")
+    return any(map(words.next_is, QUERIES))
+
+
+def tables_of_text(text: str, find: FindTable | None = None) -> list[QueriedTable]:
+    """The tables that a text names by their paths, or by names that are found. Raises likewise, and as ``queried_tables``."""
+    return queried_tables(Words(text, "SQL").all, text, find)
 
 
 def parse_statement(text: str, context: TextContext = TextContext()) -> TableStatement | Question:  # noqa: B008 - it is frozen

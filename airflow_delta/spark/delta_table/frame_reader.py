@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.spark.change_feed.read import read_changes
-from airflow_delta.spark.delta_table.identifiers import path_in, path_or_identifier
+from airflow_delta.spark.delta_table.identifiers import path_of, path_or_identifier
 from airflow_delta.spark.delta_table.times import milliseconds
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.scan import read_table
@@ -89,8 +89,13 @@ class DeltaFrameReader:
         return replace(self, condition=both)
 
     def table(self, name: str) -> DataFrame:
-        """As ``load``, of ``delta.`path```. Raises ``TableNameUnsupportedError`` for a name of a catalog."""
-        return self.load(path_in(name))
+        """As ``load``, of ``delta.`path```, or of a name in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+
+        Raises:
+            TableNameUnsupportedError: It is a name, and the environment names no catalog.
+            TableNameNotFoundError: The catalog has no table of the name; and the other errors of ``catalogs.errors``.
+        """
+        return self.load(path_of(name))
 
     def load(self, path: str) -> DataFrame:
         """The rows of the table at a path or ``delta.`path```, or its changes.

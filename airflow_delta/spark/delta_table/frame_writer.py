@@ -9,9 +9,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import OperationResult, SqlSource, WriteMode, WriteStatement
 from airflow_delta.spark.delta_table.identifiers import path_or_identifier
+from airflow_delta.spark.delta_table.named_tables import NamedTables, name_parts
 from airflow_delta.spark.delta_table.optimize_builder import names_in
 from airflow_delta.spark.delta_table.session_settings import grows_schemas
 from airflow_delta.spark.errors import TableNameUnsupportedError
@@ -30,6 +32,7 @@ _MODES = {
     "ignore": WriteMode.CREATE,
 }
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_PATH = "path"
 _OPTIONS = (
     "mergeschema",
     "overwriteschema",
@@ -38,6 +41,7 @@ _OPTIONS = (
     "txnappid",
     "txnversion",
     "usermetadata",
+    _PATH,
 )
 
 
@@ -79,7 +83,8 @@ class DeltaFrameWriter:
     def option(self, key: str, value: Any) -> DeltaFrameWriter:
         """One of ``mergeSchema``, ``overwriteSchema``, ``replaceWhere``, ``partitionOverwriteMode``, ``txnAppId``.
 
-        Also ``txnVersion``, ``userMetadata``, and table properties (``delta.…``) for the write that makes the table.
+        Also ``txnVersion``, ``userMetadata``, ``path`` (for ``saveAsTable``), and table properties (``delta.…``) for the write
+        that makes the table.
         """
         name = key if key.startswith("delta.") else key.lower()
         if name not in _OPTIONS and not name.startswith("delta."):
@@ -103,11 +108,26 @@ class DeltaFrameWriter:
         return replace(self, clustering_columns=names_in(cols))
 
     def saveAsTable(self, name: str) -> OperationResult:
-        """Save at the path of ``delta.`path```. Raises ``TableNameUnsupportedError`` for a name of a catalog."""
-        path = path_or_identifier(name)
-        if path == name:
+        """Save at the path of ``delta.`path```, or as ``schema.table`` of the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+
+        A new table lies at the option ``path``, else below the location of its schema. Behind the commit it is published in the
+        catalog: ``details["catalog"]`` of the result; where that fails, there is a ``NotPublishedWarning``.
+
+        Raises:
+            TableNameUnsupportedError: It is a name, and the environment names no catalog.
+            TableNameTakenError: The name is that of a table elsewhere, or of another format.
+            InvalidStatementError: It is not known where the new table is to lie.
+        """
+        path, given = path_or_identifier(name), self.options_given.get(_PATH)
+        if path != name:
+            return self.save(path)
+        names = NamedTables.of_environment()
+        if names is None:
             raise TableNameUnsupportedError(name=name)
-        return self.save(path)
+        placed = names.place(name_parts(TableName.parse(name)), given)
+        assert placed is not None  # noqa: S101 - it has two parts or three
+        result = self.save(placed)
+        return names.publish(table_log(self.frame.sparkSession, placed), result) or result
 
     def save(self, path: str) -> OperationResult:
         """Write the rows into the table at the path, as one commit, and say which.
@@ -118,6 +138,9 @@ class DeltaFrameWriter:
             CommitConflictError: The table has changed since in what the rows read of it.
             DeltaError: As ``write`` raises it.
         """
+        given = self.options_given.get(_PATH, path)
+        if given.rstrip("/") != path.rstrip("/"):
+            raise InvalidStatementError(statement="WRITE", detail=f"the option path is {given}, and save was given {path}")
         log = table_log(self.frame.sparkSession, path)
         if self.save_mode == "ignore" and log.exists():
             version = log.snapshot().version

@@ -1,9 +1,10 @@
-"""SQL of scripts over tables by their paths: ``SELECT … FROM delta.`/lake/events```, ``MERGE INTO delta.`/lake/events` …``."""
+"""SQL of scripts over tables by their paths or names: ``SELECT … FROM delta.`/lake/events```, ``MERGE INTO sales.orders …``."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, SqlTextError
-from airflow_delta.core.sql_text import QueriedTable, Question, TextContext, is_statement, parse_statement, tables_of_text
+from airflow_delta.core.sql_text import (
+    QueriedTable,
+    Question,
+    TextContext,
+    is_query,
+    is_statement,
+    parse_statement,
+    tables_of_text,
+)
 from airflow_delta.core.statements import SqlSource, TableSource, TableStatement
+from airflow_delta.spark.delta_table.named_tables import NamedTables
 from airflow_delta.spark.delta_table.sql_statements import run_text
 from airflow_delta.spark.delta_table.times import milliseconds
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -39,6 +49,10 @@ def sql(
     the columns of delta-spark's: how many rows changed, which files were rewritten. What names no table by its path, and is
     none of Delta's own statements, is Spark's.
 
+    With a catalog in ``AIRFLOW_DELTA_CATALOG``, ``schema.table`` and ``catalog.schema.table`` are names there, where it has
+    such a Delta table (in queries behind FROM, JOIN and TABLE); all other names are Spark's. A statement by name publishes the
+    table behind its commit; where that fails, there is a ``NotPublishedWarning``.
+
     Args:
         spark: The session.
         query: One query or statement, in Spark SQL.
@@ -50,23 +64,43 @@ def sql(
         SqlTextError: A statement on a table here is outside of the grammar, or one of several in the text.
         InvalidStatementError: The statement is invalid, or the text names a version or time otherwise.
         TableNotFoundError: There is no table at a path.
+        TableNameNotFoundError: The catalog has no table of a name; and the other errors of ``catalogs.errors``.
         DeltaError: As ``DeltaLog.snapshot`` and ``read_table`` raise it; of a statement as its operation does.
         AnalysisException: Spark refuses the query; likewise ``ParseException``.
     """
     open_table = partial(table_log, spark, storage_options=storage_options, allowed_prefixes=allowed_prefixes)
+    names = NamedTables.of_environment()
     try:
-        named = tables_of_text(query)
-        is_ours = is_statement(query)
+        asks = is_query(query)
+        named = tables_of_text(query, names.find if names and asks else None)
     except SqlTextError:  # unclosed quotes and the like: Spark says what is wrong
         return spark.sql(query, args=args)
-    if is_ours:
-        if args:
-            raise InvalidStatementError(statement="sql", detail="args are those of a query; write values into a statement")
-        statement = parse_statement(query, TextContext(time=partial(_time, spark)))
-        if storage_options or allowed_prefixes:
-            _check_one_table(statement)
-        return run_text(spark, open_table, statement)
-    return _queried(spark, query, named, open_table, args)
+    statement = None if asks else _statement(spark, query, names)
+    if statement is None:
+        return _queried(spark, query, named, open_table, args)
+    if args:
+        raise InvalidStatementError(statement="sql", detail="args are those of a query; write values into a statement")
+    if storage_options or allowed_prefixes:
+        _check_one_table(statement)
+    answer = run_text(spark, open_table, statement)
+    if names is not None and not isinstance(statement, Question):
+        names.publish(open_table(statement.table))
+    return answer
+
+
+def _statement(spark: SparkSession, text: str, names: NamedTables | None) -> TableStatement | Question | None:
+    """What a text says that is no query; None where it is Spark's."""
+    context = TextContext(time=partial(_time, spark))
+    if is_statement(text):
+        if names is not None:
+            context = replace(context, resolve=names.resolve, find=names.find, place=names.place)
+        return parse_statement(text, context)
+    if names is None:
+        return None
+    try:
+        return parse_statement(text, replace(context, resolve=names.find, find=names.find, place=names.place))
+    except SqlTextError:  # of a table that the catalog does not have, or no statement of Delta
+        return None
 
 
 def _queried(
@@ -86,7 +120,7 @@ def _queried(
             at = milliseconds(spark, table.time, statement="sql")
             tables[name] = TableAtVersion(snapshot=open_table(table.path).snapshot(table.version, at), is_newest=is_newest)
     for table in reversed(named):
-        query = f"{query[: table.start]}{opened[table.key]}{query[table.end :]}"
+        query = f"{query[: table.start]}{table.as_view(opened[table.key])}{query[table.end :]}"
     return query_rows(query, QueryViews(spark=spark, tables=tables), args)
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructField as SparkField
 from pyspark.sql.types import StructType as SparkStruct
 
+from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
 from airflow_delta.core.schema import StructField, StructType
@@ -19,7 +20,9 @@ from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.columns import COMMENT, generated, identity
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.delta_table.identifiers import path_in, path_or_identifier
+from airflow_delta.spark.delta_table.named_tables import NamedTables, name_parts
 from airflow_delta.spark.delta_table.optimize_builder import names_in
+from airflow_delta.spark.errors import TableNameUnsupportedError
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.schema_conversion import from_spark, quoted
 
@@ -47,7 +50,8 @@ class DeltaTableBuilder:
         mode: What happens where there is a table.
         must_exist: Whether there has to be one.
         new: The table so far.
-        path: Where it lies.
+        path: Where it lies; None for where the catalog says.
+        name: Its name in the catalog that the environment names.
     """
 
     spark: SparkSession
@@ -56,10 +60,21 @@ class DeltaTableBuilder:
     must_exist: bool = False
     new: NewTable = field(default_factory=lambda: NewTable(schema=StructType(())))
     path: str | None = None
+    name: TableName | None = None
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
-        """The table's path, as ``delta.`path```. Raises ``TableNameUnsupportedError`` for a name of a catalog."""
-        return replace(self, path=path_in(identifier))
+        """The table's path, as ``delta.`path```, or its name in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+
+        Beside a name, ``location`` says where a new table lies. Default: below the location of its schema.
+
+        Raises:
+            TableNameUnsupportedError: It is a name, and the environment names no catalog.
+        """
+        if path_or_identifier(identifier) != identifier:
+            return replace(self, path=path_in(identifier))
+        if NamedTables.of_environment() is None:
+            raise TableNameUnsupportedError(name=identifier)
+        return replace(self, name=TableName.parse(identifier))
 
     def location(self, location: str) -> DeltaTableBuilder:
         """Where the table lies: a path or URI."""
@@ -117,19 +132,25 @@ class DeltaTableBuilder:
         return self._with(properties={**self.new.properties, key: value})
 
     def execute(self) -> DeltaTable:
-        """Make the table, empty, as one commit.
+        """Make the table, empty, as one commit; one with a name is published behind it, or there is a ``NotPublishedWarning``.
 
         Raises:
+            TableNameTakenError: The name is that of a table elsewhere, or of another format.
             InvalidStatementError: It has no location, or it has neither columns nor a table to be replaced.
             TableNotFoundError: There is no table to be replaced.
             As ``DeltaLog.create``.
         """
-        if self.path is None:
+        path, names = self.path, None if self.name is None else NamedTables.of_environment()
+        if self.name is not None and names is not None:
+            path = names.place(name_parts(self.name), path)
+        if path is None:
             raise InvalidStatementError(statement="CREATE", detail="it needs location(path)")
-        log = table_log(self.spark, self.path)
+        log = table_log(self.spark, path)
         if self.must_exist and not log.exists():
             raise TableNotFoundError(table=log.table_uri)
         log.create(self.new, mode=self.mode)
+        if names is not None:
+            names.publish(log)
         return self.opened(self.spark, log)
 
     def _and(self, *columns: StructField) -> DeltaTableBuilder:

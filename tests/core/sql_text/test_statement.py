@@ -388,3 +388,60 @@ def test_tables_of_a_text_are_those_of_absolute_paths_outside_of_texts_and_comme
         "SELECT delta.`id`, 'delta.`/a`' FROM Delta . `/b` delta, x.delta.`/c` -- delta.`/d`\n, delta.`s3://e` VERSION AS OF 2"
     )
     assert [(table.path, table.version) for table in tables_of_text(text)] == [("/b", None), ("s3://e", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("SELECT * FROM sales.orders", "SELECT * FROM v AS `orders`"),
+        ("SELECT orders.id FROM sales.orders WHERE orders.id > 1", "SELECT orders.id FROM v AS `orders` WHERE orders.id > 1"),
+        ("SELECT * FROM sales.orders o JOIN x ON o.id = x.id", "SELECT * FROM v o JOIN x ON o.id = x.id"),
+        ("SELECT * FROM x JOIN main.sales.`orders` AS o USING (id)", "SELECT * FROM x JOIN v AS o USING (id)"),
+        ("SELECT * FROM sales.orders VERSION AS OF 3 WHERE id = 1", "SELECT * FROM v AS `orders` WHERE id = 1"),
+        ("SELECT * FROM sales.orders VERSION AS OF 3 AS o", "SELECT * FROM v AS o"),
+        ("SELECT * FROM x LEFT JOIN sales.orders ON true", "SELECT * FROM x LEFT JOIN v AS `orders` ON true"),
+        ("TABLE sales.orders", "TABLE v"),
+        ("SELECT sales.orders.id FROM x", "SELECT sales.orders.id FROM x"),
+        ("SELECT extract(year FROM sales.day) FROM x", "SELECT extract(year FROM sales.day) FROM x"),
+        ("SELECT * FROM sales.orders(1)", "SELECT * FROM sales.orders(1)"),
+        (
+            "SELECT 'FROM sales.orders' FROM orders -- FROM sales.orders",
+            "SELECT 'FROM sales.orders' FROM orders -- FROM sales.orders",
+        ),
+        ("SELECT * FROM a.main.sales.orders", "SELECT * FROM a.main.sales.orders"),
+    ],
+)
+def test_names_that_a_catalog_knows_are_tables_of_a_query_and_others_stay(text, shown):
+    known = {("sales", "orders"): "/o", ("main", "sales", "orders"): "/o"}
+    for table in reversed(tables_of_text(text, known.get)):
+        assert table.path == "/o"
+        text = f"{text[: table.start]}{table.as_view('v')}{text[table.end :]}"
+    assert text == shown
+
+
+def test_the_query_of_a_statement_reads_the_tables_that_the_catalog_knows():
+    context = TextContext(resolve=lambda parts: "/" + "/".join(parts), find={("sales", "feed"): "/feed"}.get)
+    found = parse_statement(
+        "INSERT INTO sales.orders SELECT * FROM sales.feed VERSION AS OF 2 JOIN other.feed USING (id)", context
+    )
+    assert found.table == "/sales/orders"
+    assert found.source.query == "SELECT * FROM delta_0 AS `feed` JOIN other.feed USING (id)"
+    assert found.source.views == {"delta_0": TableSource("/feed", version=2)}
+
+
+def test_a_table_with_a_name_is_made_where_the_catalog_places_it():
+    placed = []
+
+    def place(parts, location):
+        placed.append((parts, location))
+        return location or "/warehouse/orders"
+
+    context = TextContext(resolve=lambda parts: None, place=place)
+    for text, table in (
+        ("CREATE TABLE sales.orders (id BIGINT) USING delta", "/warehouse/orders"),
+        ("CREATE TABLE sales.orders (id BIGINT) USING delta LOCATION '/o'", "/o"),
+        ("CREATE TABLE sales.orders SHALLOW CLONE delta.`/a` LOCATION '/o'", "/o"),
+        ("CREATE TABLE delta.`/p` (id BIGINT) USING delta", "/p"),
+    ):
+        assert parse_statement(text, context).table == table
+    assert placed == [(("sales", "orders"), None), (("sales", "orders"), "/o"), (("sales", "orders"), "/o")]
