@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 VARIABLE = "AIRFLOW_DELTA_CATALOG"
 """The variable of the environment that names a catalog for scripts and the command line: a type or a JSON object."""
 
-TYPES = ("glue", "hive", "unity")
+TYPES = ("glue", "hive", "unity", "spark")
 _MAINTENANCE = {work.name.lower(): work for work in Maintenance}
 _PACKAGES = {"glue": "boto3", "hive": "pymetastore", "unity": "urllib3"}
 
@@ -29,7 +29,7 @@ class CatalogSettings:
     """A catalog, and how it is reached.
 
     Attributes:
-        type: ``glue``, ``hive`` or ``unity``.
+        type: ``glue``, ``hive``, ``unity``, or ``spark``: that of the job's own session, which jobs and scripts alone know.
         uri: ``thrift://host:9083`` of a Hive metastore, ``https://host`` of Unity Catalog.
         name: The catalog of names with two parts (Unity), or the account (Glue: its catalog id).
         region: Of Glue.
@@ -54,7 +54,7 @@ class CatalogSettings:
     def __post_init__(self) -> None:
         if self.type not in TYPES:
             raise InvalidCatalogError(detail=f"expected the type {', '.join(TYPES)}, found {str(self.type)[:100]!r}")
-        if self.uri is None and self.type != "glue":
+        if self.uri is None and self.type in {"hive", "unity"}:
             example = "thrift://host:9083" if self.type == "hive" else "https://host"
             raise InvalidCatalogError(detail=f"{self.type} needs uri, such as {example}")
         if unknown := sorted(set(self.permits) - _MAINTENANCE.keys()):
@@ -65,6 +65,11 @@ class CatalogSettings:
     def maintenance(self) -> frozenset[Maintenance]:
         """What ``permits`` names."""
         return frozenset(map(_MAINTENANCE.__getitem__, self.permits))
+
+    @property
+    def is_of_session(self) -> bool:
+        """Whether it is the catalog of a Spark session, which is opened with the session."""
+        return self.type == "spark"
 
     @classmethod
     def parse(cls, value: Any) -> CatalogSettings:
@@ -131,8 +136,11 @@ def open_catalog(settings: CatalogSettings) -> Catalog:
     """The catalog; no request is sent yet.
 
     Raises:
-        InvalidCatalogError: A setting is wrong, or the package that the catalog needs is missing.
+        InvalidCatalogError: A setting is wrong, the package that the catalog needs is missing, or it is a session's.
     """
+    if settings.is_of_session:
+        detail = "the names of the catalog spark are those of a Spark session: only jobs and scripts know them"
+        raise InvalidCatalogError(detail=f"{detail}, not this process; name the catalog behind it here, such as hive")
     try:
         return _opened(settings)
     except ImportError:

@@ -21,7 +21,9 @@ TABLE_ID = "airflow_delta.tableId"
 PATH = "path"
 """Of the storage descriptor's serde: where Spark looks for the location."""
 
-_SCHEMA = "spark.sql.sources.schema"
+SCHEMA = "spark.sql.sources.schema"
+"""Of the schema as JSON."""
+
 _PROPERTIES = "airflow_delta.properties"
 """Names of the parameters that are the table's properties, as a JSON list: catalogs mix them with their own."""
 
@@ -30,7 +32,7 @@ _READER, _WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
 _PART = 4_000
 """Characters of a value, as in Spark: old metastores hold no more."""
 _MOST_PARTS = 10_000
-_OURS = re.compile(rf"{re.escape(_SCHEMA)}(\..*)?|delta\..*|airflow_delta\..*|comment|{re.escape(PROVIDER)}")
+_OURS = re.compile(rf"{re.escape(SCHEMA)}(\..*)?|delta\..*|airflow_delta\..*|comment|{re.escape(PROVIDER)}")
 
 
 def parameters_of(table: TableDescription, existing: Mapping[str, str]) -> dict[str, str]:
@@ -40,8 +42,8 @@ def parameters_of(table: TableDescription, existing: Mapping[str, str]) -> dict[
     return {
         **kept,
         **table.properties,
-        **dict(_long(_SCHEMA, schema_json(table.schema))),
-        **dict(_partitioning(table.partition_columns)),
+        **dict(_long(SCHEMA, schema_json(table.schema))),
+        **partition_parameters(table.partition_columns),
         **dict(_long(_PROPERTIES, json.dumps(sorted(table.properties)))),
         **({"comment": table.comment} if table.comment else {}),
         PROVIDER: DELTA,
@@ -57,14 +59,14 @@ def parameters_of(table: TableDescription, existing: Mapping[str, str]) -> dict[
 def entry_of(name: TableName, location: str, parameters: Mapping[str, str], *, comment: str | None = None) -> CatalogEntry:
     """What the parameters of a table say. Also of tables that Trino, Athena or a crawler made."""
     declared = parameters.get(PROVIDER) or parameters.get("table_type") or parameters.get("classification") or "hive"
-    count = natural_number(parameters.get(f"{_SCHEMA}.numPartCols")) or 0
-    columns = [parameters.get(f"{_SCHEMA}.partCol.{number}") for number in range(min(count, _MOST_PARTS))]
+    count = natural_number(parameters.get(f"{SCHEMA}.numPartCols")) or 0
+    columns = [parameters.get(f"{SCHEMA}.partCol.{number}") for number in range(min(count, _MOST_PARTS))]
     return CatalogEntry(
         name=name,
         location=location,
         provider=declared.lower(),
         table_id=parameters.get(TABLE_ID),
-        schema=schema_or_none(_text(_SCHEMA, parameters)),
+        schema=schema_or_none(_text(SCHEMA, parameters)),
         version=natural_number(parameters.get(_VERSION)),
         partition_columns=tuple(column for column in columns if column is not None),
         properties={key: parameters[key] for key in _property_names(parameters) if key in parameters},
@@ -72,11 +74,12 @@ def entry_of(name: TableName, location: str, parameters: Mapping[str, str], *, c
     )
 
 
-def _partitioning(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    if columns:
-        yield f"{_SCHEMA}.numPartCols", str(len(columns))
-        for number, column in enumerate(columns):
-            yield f"{_SCHEMA}.partCol.{number}", column
+def partition_parameters(columns: tuple[str, ...]) -> dict[str, str]:
+    """The parameters that name the partition columns; none for none."""
+    if not columns:
+        return {}
+    numbered = {f"{SCHEMA}.partCol.{number}": column for number, column in enumerate(columns)}
+    return {f"{SCHEMA}.numPartCols": str(len(columns)), **numbered}
 
 
 def _long(key: str, text: str) -> Iterator[tuple[str, str]]:

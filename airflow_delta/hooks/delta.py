@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf, mask_secret
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements import CREATE_TABLES, SequenceStatement
+from airflow_delta.core.statements.created_tables import created_tables
 from airflow_delta.core.statements.json_form import map_tables
 from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
 from airflow_delta.core.storage.object_filesystem import secrets_of
@@ -103,16 +103,20 @@ class DeltaHook(BaseHook):
     def resolve_table_uris(self, statement: Value, known: Mapping[str, str] | None = None) -> Value:
         """The statement with each table name in it replaced by its URI; what it creates need not be in the catalog yet.
 
+        Names of the catalog ``spark`` stay: only the job knows them.
+
         Args:
             statement: Whose tables.
             known: URIs that names in it were replaced by before, which they keep.
         """
-        new = _tables_made_by(statement)
+        new = created_tables(statement)
 
         def uri(table: str) -> str:
             if known and table in known:
                 return known[table]
             name = self.table_name(table)
+            if name is not None and self.has_session_catalog:
+                return str(name)
             return self.table_uri(table) if name is None else self._location(name, may_be_new=table in new)
 
         resolved: Value = map_tables(statement, uri)
@@ -144,7 +148,17 @@ class DeltaHook(BaseHook):
     @property
     def catalog_label(self) -> str:
         """What results call the catalog; empty without one."""
+        if self.has_session_catalog:
+            return "spark"
         return "" if self.catalog is None else self.catalog.label
+
+    @property
+    def has_session_catalog(self) -> bool:
+        """Whether names are those of the session of each job, which alone can resolve them, and publishes under them."""
+        from airflow_delta.catalogs.settings import CatalogSettings
+
+        configured = self._extra.get("catalog")
+        return bool(configured) and CatalogSettings.document(configured).get("type") == "spark"
 
     def table_name(self, table: str) -> TableName | None:
         """The name that a text is in the catalog of the connection; None for a path, or without a catalog.
@@ -156,6 +170,10 @@ class DeltaHook(BaseHook):
 
         return TableName.parse(table) if self._extra.get("catalog") and not is_path(table) else None
 
+    def is_session_name(self, table: str) -> bool:
+        """Whether a text is a name that only a job can resolve. Raises ``InvalidTableNameError``."""
+        return self.has_session_catalog and self.table_name(table) is not None
+
     def name_in_catalog(self, text: str) -> TableName:
         """The name that a text has to be.
 
@@ -163,10 +181,11 @@ class DeltaHook(BaseHook):
             DeltaConnectionError: It is a path, or the connection has no catalog.
             InvalidTableNameError: It is neither.
         """
-        name = self.table_name(text)
+        name = None if self.has_session_catalog else self.table_name(text)
         if name is None:
             detail = f"expected the name of a table in a catalog, found {text[:100]!r}"
-            raise self._error(detail, "write it as schema.table, and name the catalog in the connection")
+            cure = "write it as schema.table, and name the catalog in the connection, another one than that of a job's session"
+            raise self._error(detail, cure)
         return name
 
     def _location(self, name: TableName, *, may_be_new: bool) -> str:
@@ -325,12 +344,6 @@ class DeltaHook(BaseHook):
 
     def _error(self, detail: str, cure: str) -> DeltaConnectionError:
         return DeltaConnectionError(conn_id=self.delta_conn_id, detail=detail, cure=cure)
-
-
-def _tables_made_by(statement: Any) -> set[str]:
-    """The tables that the statement, or one of its statements, may create."""
-    statements = statement.statements if isinstance(statement, SequenceStatement) else (statement,)
-    return {member.table for member in statements if isinstance(member, CREATE_TABLES)}
 
 
 def _merged(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

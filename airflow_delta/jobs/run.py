@@ -34,10 +34,11 @@ from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.runner import Backend
+from airflow_delta.jobs.session_names import SessionNames
 from airflow_delta.jobs.small_statement import suit_to_size
 from airflow_delta.jobs.spark_statements import RUNNERS
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables
+from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables, other_tables
 from airflow_delta.spark.constraints.verification import check_rows
 from airflow_delta.spark.distributed.checkpoint import checkpoint
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
@@ -54,9 +55,13 @@ _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<packag
 def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
     """Run the spec. Never raises: errors are in the document."""
     began = time.monotonic()
+    names, given = None, spec.statement
     try:
         check_pyarrow()
         remember_managed(spec.managed_tables)
+        if spec.has_session_names:
+            names = SessionNames.of(spark)
+            spec = replace(spec, statement=names.resolve(given))
         log = table_log(spark, spec.statement.table)
         _logger.info("%s on %s", _operation(spec.statement), spec.statement.table)
         if commits_of(spec.statement) != "never" and spec.start_version is None and spec.earliest_commit_time is not None:
@@ -66,7 +71,9 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
         return ResultDocument.of_error(typed_error(error, spec.statement), redact(traceback.format_exc()))
     document = ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began)))
-    return describe_tables(attach_table_stats(document, log), spec.described_tables, partial(table_log, spark))
+    described = spec.described_tables if names is None else other_tables(spec.statement)
+    document = describe_tables(attach_table_stats(document, log), described, partial(table_log, spark))
+    return document if names is None else names.publish(given, document)
 
 
 def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:

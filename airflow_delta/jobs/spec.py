@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_delta.catalogs.managed_tables import ManagedTable
+from airflow_delta.catalogs.table_name import is_path
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import map_tables, statement_from_json, to_json
@@ -42,6 +43,7 @@ class JobSpec:
         managed_tables: Those of its tables whose commits a catalog ratifies; the driver's environment names the catalog.
         earliest_commit_time: Used for tables without a start version: no commit of the task is older, in milliseconds since the
             epoch; ``not_before`` in the JSON.
+        has_session_names: Whether tables may be named as in the catalog of the job's session.
         described_tables: Tables beside the statement's own that the result is to describe, as they have names in a catalog.
     """
 
@@ -53,6 +55,7 @@ class JobSpec:
     allowed_prefixes: tuple[str, ...] = ()
     described_tables: tuple[str, ...] = ()
     managed_tables: tuple[ManagedTable, ...] = ()
+    has_session_names: bool = False
 
     def to_text(self) -> str:
         """The spec as JSON text."""
@@ -72,6 +75,8 @@ class JobSpec:
         }
         if self.allowed_prefixes:
             document["allowed_prefixes"] = list(self.allowed_prefixes)
+        if self.has_session_names:
+            document["has_session_names"] = True
         if self.described_tables:
             document["described_tables"] = list(self.described_tables)
         if self.managed_tables:
@@ -95,7 +100,8 @@ class JobSpec:
         if "statement" not in document:
             raise InvalidSpecError(detail="the member statement is missing")
         statement = statement_from_json(document.pop("statement"))
-        map_tables(statement, lambda table: absolute(table, "a job cannot resolve relative paths"))
+        has_names = document.get("has_session_names") is True
+        map_tables(statement, lambda table: table if has_names and not is_path(table) else _absolute(table))
         if digest is not None and digest != statement_digest(statement):
             raise InvalidSpecError(detail="the digest does not match the statement; it was changed after the operator wrote it")
         if "run" in document:
@@ -118,6 +124,8 @@ class JobSpec:
             )
         except TypeError as error:
             raise InvalidSpecError(detail=str(error)) from error
+        if type(spec.has_session_names) is not bool:
+            raise InvalidSpecError(detail="has_session_names must be true or false")
         numbers = (spec.start_version, spec.earliest_commit_time)
         if not all(type(number) in (int, type(None)) for number in numbers) or not isinstance(spec.result_uri, str | None):
             detail = "start_version and not_before must be integers, and result_uri a string, where they are given"
@@ -141,7 +149,11 @@ def statement_digest(statement: Statement) -> str:
 def _tables(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(table, str) for table in value):
         raise InvalidSpecError(detail="described_tables must be a list of URIs")
-    return tuple(absolute(table, "a job cannot resolve relative paths") for table in value)
+    return tuple(map(_absolute, value))
+
+
+def _absolute(table: str) -> str:
+    return absolute(table, "a job cannot resolve relative paths")
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.log.history import HistoryEntry
 from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import PublishStatement, SequenceStatement, Statement
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument, known_facts
 from airflow_delta.jobs.table_detail import table_detail
@@ -45,6 +46,18 @@ def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocumen
             document = replace(document, table_facts=_facts(snapshot))
         document = replace(document, table_detail=table_detail(snapshot, best_effort))
     return document.with_warnings(best_effort.warnings)
+
+
+def other_tables(statement: Statement) -> tuple[str, ...]:
+    """The tables of a statement's parts, less the one that the statement itself is said to be about."""
+    match statement:
+        case SequenceStatement():
+            found = [member.table for member in statement.statements]
+        case PublishStatement():
+            found = [handle.table for handle in statement.handles]
+        case _:
+            found = []
+    return tuple(table for table in dict.fromkeys(found) if table != statement.table)
 
 
 def describe_tables(document: ResultDocument, tables: Iterable[str], open_table: Callable[[str], DeltaLog]) -> ResultDocument:

@@ -99,6 +99,10 @@ def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None
             detail = f"workers have no access to the tables of the connection {hook.delta_conn_id!r}"
             raise ScratchUriNeededError(table=table, detail=detail)
         return None
+    if hook.is_session_name(table):
+        if scratch is None:
+            raise ScratchUriNeededError(table=table, detail="only the job knows where the table of this name lies")
+        return None
     try:
         return head_version(hook.log_store(table))
     except (PermissionError, StorageAccessError, UnsupportedStorageError):

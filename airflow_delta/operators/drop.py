@@ -14,9 +14,9 @@ from airflow_delta.core.errors import TableNotDeletedError
 from airflow_delta.core.statements import DropStatement, OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.result import NO_TABLE
-from airflow_delta.hooks.catalog_publication import DETAIL
 from airflow_delta.hooks.dropped_names import DroppedName, DroppedNames
 from airflow_delta.hooks.task_token import TaskToken
+from airflow_delta.jobs.catalog_publication import DETAIL
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.attempt import Attempt, visible_head

@@ -9,9 +9,9 @@ from airflow.sdk import Context
 
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import HealthStatement
-from airflow_delta.hooks.catalog_publication import with_drift
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.best_effort import BestEffort
+from airflow_delta.jobs.catalog_publication import with_drift
 from airflow_delta.jobs.errors import TableUnhealthyError
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import argument_names

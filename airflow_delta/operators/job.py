@@ -22,7 +22,6 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts, table_names
 from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
-from airflow_delta.hooks.catalog_publication import with_publication
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.connect_driver import ConnectDriver
@@ -35,6 +34,7 @@ from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget, spark_tar
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore
 from airflow_delta.hooks.xcoms import push_xcom, xcom_value
 from airflow_delta.jobs.best_effort import BestEffort
+from airflow_delta.jobs.catalog_publication import with_publication
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
@@ -245,8 +245,9 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
                 result_uri=location.uri(context["ti"].try_number),
                 earliest_commit_time=round(1_000 * context["dag_run"].run_after.timestamp()),
                 allowed_prefixes=self.hook.allowed_prefixes,
-                described_tables=self._described_tables(attempt.statement),
                 managed_tables=self.hook.managed_tables,
+                described_tables=() if self.hook.has_session_catalog else self._described_tables(attempt.statement),
+                has_session_names=self.hook.has_session_catalog,
             )
             if self._driver is None:
                 failure = self._submit(spec, target, Path(private), token, context)
@@ -387,7 +388,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
 
         Every outcome passes through here.
         """
-        document = self._published(document)
+        if not self.hook.has_session_catalog:  # or the job has published its tables
+            document = self._published(document)
         result = document.outcome
         assert result is not None  # noqa: S101 - documents of errors are raised before
         for warning in result.warnings:

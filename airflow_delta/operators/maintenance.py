@@ -12,9 +12,9 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import MaintenanceStatement
 from airflow_delta.core.statements.health import STEPS
-from airflow_delta.hooks.catalog_publication import DETAIL, with_mended_entry
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.best_effort import BestEffort
+from airflow_delta.jobs.catalog_publication import DETAIL, with_mended_entry
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.attempt import Attempt

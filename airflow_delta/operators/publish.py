@@ -8,8 +8,8 @@ from typing import Any, cast
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.publish import StagedHandle
-from airflow_delta.hooks.catalog_publication import with_publications_of_handles
 from airflow_delta.hooks.checked_arguments import without_run
+from airflow_delta.jobs.catalog_publication import with_publications_of_handles
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 from airflow_delta.watch.asset_uri import sanitize_uri

@@ -108,9 +108,8 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
 
     def _in_catalog(self, parts: tuple[str, ...]) -> str | None:
         """The name as statements have it, where the connection has a catalog: it is resolved with the statement's others."""
-        if len(parts) == 1 or self.hook.catalog is None:
-            return None
-        return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+        return quoted if len(parts) > 1 and self.hook.table_name(quoted) is not None else None
 
     def _found(self, parts: tuple[str, ...]) -> str | None:
         """Likewise for a name in a query: one that the catalog does not have as a Delta table is left to Spark."""
@@ -118,7 +117,7 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         from airflow_delta.catalogs.table_name import TableName
 
         name = self._in_catalog(parts)
-        if name is None or self.hook.catalog is None:
+        if name is None or self.hook.has_session_catalog or self.hook.catalog is None:
             return None
         entry = self.hook.catalog.find(TableName.parse(name))
         return name if entry is not None and entry.provider == DELTA else None

@@ -9,9 +9,9 @@ from airflow.sdk import Context
 
 from airflow_delta.core.statements import SequenceStatement, Statement, TableStatement
 from airflow_delta.core.statements.fields import is_template
-from airflow_delta.hooks.catalog_publication import with_publications_of_statements
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
+from airflow_delta.jobs.catalog_publication import with_publications_of_statements
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.links import HISTORY_KEY
 from airflow_delta.observe.report import REPORT_KEY

@@ -18,6 +18,9 @@ from airflow_delta.spark.delta_table.identifiers import path_of
 from airflow_delta.spark.errors import TableNameUnsupportedError
 from tests.catalogs.unity_server import Unity, serve
 
+NO_SESSION = None
+"""These catalogs need none."""
+
 
 @pytest.fixture
 def table(tmp_path):
@@ -59,10 +62,10 @@ def test_a_name_that_the_catalog_does_not_know_is_said(settings):
 
 def test_a_script_finds_a_table_by_its_name(settings, table, monkeypatch):
     monkeypatch.setenv(VARIABLE, settings)
-    assert path_of("sales.orders") == table
-    assert path_of(f"delta.`{table}`") == table
+    assert path_of(NO_SESSION, "sales.orders") == table
+    assert path_of(NO_SESSION, f"delta.`{table}`") == table
 
 
 def test_a_script_without_a_catalog_is_shown_the_way(settings):
     with pytest.raises(TableNameUnsupportedError, match=VARIABLE):
-        path_of("sales.orders")
+        path_of(NO_SESSION, "sales.orders")

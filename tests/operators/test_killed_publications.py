@@ -18,7 +18,7 @@ import os, signal, sys
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import AddColumns, AlterStatement, CreateStatement, SequenceStatement
-from airflow_delta.hooks.catalog_publication import with_publications_of_statements
+from airflow_delta.jobs.catalog_publication import with_publications_of_statements
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.jobs.result import ResultDocument

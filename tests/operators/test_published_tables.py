@@ -16,8 +16,8 @@ from airflow_delta.core.operations.staged_folder import staged_id
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.hooks.catalog_publication import with_publication
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.jobs.catalog_publication import with_publication
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators import (
     AddColumns,

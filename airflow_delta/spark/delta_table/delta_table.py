@@ -95,7 +95,7 @@ class DeltaTable:
             TableNameUnsupportedError: It is a name, and the environment names no catalog.
             TableNameNotFoundError: The catalog has no table of the name.
         """
-        return cls.forPath(sparkSession, path_of(tableOrViewName))
+        return cls.forPath(sparkSession, path_of(sparkSession, tableOrViewName))
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:

@@ -95,7 +95,7 @@ class DeltaFrameReader:
             TableNameUnsupportedError: It is a name, and the environment names no catalog.
             TableNameNotFoundError: The catalog has no table of the name; and the other errors of ``catalogs.errors``.
         """
-        return self.load(path_of(name))
+        return self.load(path_of(self.spark, name))
 
     def load(self, path: str) -> DataFrame:
         """The rows of the table at a path or ``delta.`path```, or its changes.

@@ -121,7 +121,7 @@ class DeltaFrameWriter:
         path, given = path_or_identifier(name), self.options_given.get(_PATH)
         if path != name:
             return self.save(path)
-        names = NamedTables.of_environment()
+        names = NamedTables.of_environment(self.frame.sparkSession)
         if names is None:
             raise TableNameUnsupportedError(name=name)
         placed = names.place(name_parts(TableName.parse(name)), given)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pyspark.sql import SparkSession
+
 from airflow_delta.catalogs.catalog import resolve
 from airflow_delta.catalogs.managed_tables import ManagedTable, remember_managed
-from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.spark.errors import TableNameUnsupportedError
+from airflow_delta.spark.session_catalog import catalog_of_environment
 
 _BY_PATH = re.compile(r"\s*(?P<format>\w+)\.`(?P<path>(?:[^`]|``)+)`\s*")
 _S3A_OPTIONS = {
@@ -33,7 +35,7 @@ def path_in(identifier: str, *, format_name: str = "delta") -> str:
     return found["path"].replace("``", "`")
 
 
-def path_of(identifier: str) -> str:
+def path_of(spark: SparkSession, identifier: str) -> str:
     """The path in ``delta.`path```, or where the catalog that the environment names has a table of this name.
 
     A table that the catalog manages is from then on opened through it, wherever this process names its path.
@@ -42,10 +44,10 @@ def path_of(identifier: str) -> str:
         TableNameUnsupportedError: It is a name, and no catalog is named.
         TableNameNotFoundError: The catalog has no such table; and the other errors of ``catalogs.errors``.
     """
-    settings = None if _BY_PATH.fullmatch(identifier) else settings_of_environment()
-    if settings is None:
+    catalog = None if _BY_PATH.fullmatch(identifier) else catalog_of_environment(spark)
+    if catalog is None:
         return path_in(identifier)
-    entry = resolve(open_catalog(settings), TableName.parse(identifier))
+    entry = resolve(catalog, TableName.parse(identifier))
     remember_managed(filter(None, [ManagedTable.of(entry)]))
     return entry.location
 

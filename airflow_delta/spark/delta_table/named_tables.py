@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from pyspark.sql import SparkSession
+
 from airflow_delta.catalogs.catalog import Catalog, publish_changes
 from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location
 from airflow_delta.catalogs.errors import CatalogRequestError, TableNameNotFoundError, TableNameTakenError
 from airflow_delta.catalogs.managed_tables import ManagedTable, remember_managed
-from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError, InvalidStatementError
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.spark.session_catalog import catalog_of_environment
 
 DETAIL = "catalog"
 """Of a result's details, as tasks have it: ``catalog``, ``name`` and ``published``, or ``error``."""
@@ -55,10 +57,10 @@ class NamedTables:
     names: dict[str, TableName] = field(default_factory=dict)
 
     @classmethod
-    def of_environment(cls) -> Self | None:
+    def of_environment(cls, spark: SparkSession) -> Self | None:
         """Those of the catalog that ``AIRFLOW_DELTA_CATALOG`` names; None for none. Raises ``InvalidCatalogError``."""
-        settings = settings_of_environment()
-        return None if settings is None else cls(open_catalog(settings))
+        catalog = catalog_of_environment(spark)
+        return None if catalog is None else cls(catalog)
 
     def find(self, parts: Sequence[str]) -> str | None:
         """Where the Delta table of this name lies; None where the catalog has none, so that the name is Spark's."""

@@ -69,7 +69,7 @@ def sql(
         AnalysisException: Spark refuses the query; likewise ``ParseException``.
     """
     open_table = partial(table_log, spark, storage_options=storage_options, allowed_prefixes=allowed_prefixes)
-    names = NamedTables.of_environment()
+    names = NamedTables.of_environment(spark)
     try:
         asks = is_query(query)
         named = tables_of_text(query, names.find if names and asks else None)

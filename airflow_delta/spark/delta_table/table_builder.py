@@ -72,7 +72,7 @@ class DeltaTableBuilder:
         """
         if path_or_identifier(identifier) != identifier:
             return replace(self, path=path_in(identifier))
-        if NamedTables.of_environment() is None:
+        if NamedTables.of_environment(self.spark) is None:
             raise TableNameUnsupportedError(name=identifier)
         return replace(self, name=TableName.parse(identifier))
 
@@ -140,7 +140,7 @@ class DeltaTableBuilder:
             TableNotFoundError: There is no table to be replaced.
             As ``DeltaLog.create``.
         """
-        path, names = self.path, None if self.name is None else NamedTables.of_environment()
+        path, names = self.path, None if self.name is None else NamedTables.of_environment(self.spark)
         if self.name is not None and names is not None:
             path = names.place(name_parts(self.name), path)
         if path is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_delta.catalogs.errors import CatalogRequestError
 from airflow_delta.catalogs.table_name import TableName
@@ -12,9 +12,11 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import SequenceStatement
 from airflow_delta.core.statements.publish import STAGED_KEY, StagedHandle
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
-from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
+
+if TYPE_CHECKING:
+    from airflow_delta.catalogs.catalog import Catalog
 
 DETAIL = "catalog"
 """Of a result's details: ``catalog`` and ``name``; ``published``, in what the entry differed from the table before (empty: in
@@ -24,21 +26,36 @@ PUBLISHED_KEY = "published"
 """Of the details of what ``DeltaPublishOperator`` did: the tables, in the order of the handles."""
 
 
-def with_publication(hook: DeltaHook, table: str, document: ResultDocument) -> ResultDocument:
+class Names(Protocol):
+    """The names that a task may give its tables: those of the catalog of its connection, or of a job's session."""
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """None for none."""
+
+    @property
+    def catalog_label(self) -> str:
+        """What results call it."""
+
+    def table_name(self, table: str) -> TableName | None:
+        """The name that a text is; None for a path."""
+
+
+def with_publication(names: Names, table: str, document: ResultDocument) -> ResultDocument:
     """The document of a task that names its table in a catalog, after the table was published there as it is now.
 
     Each commit publishes the whole table where the catalog says anything else, so that what an earlier task could not write is
     written by the next one. The handle of what was staged keeps the name, for the task that commits it. Never raises.
 
     Args:
-        hook: Of the task's connection.
+        names: Those of the task.
         table: As the task names it; a path is published nowhere.
         document: Of what the task did.
     """
     outcome = document.outcome
     if outcome is None or outcome.dry_run:
         return document
-    publications = _Publications(hook, document)
+    publications = _Publications(names, document)
     entry = publications.entry(table, outcome.table, is_committed=outcome.committed)
     if entry is None:
         return document
@@ -48,18 +65,18 @@ def with_publication(hook: DeltaHook, table: str, document: ResultDocument) -> R
     return publications.with_details(details)
 
 
-def with_publications_of_statements(hook: DeltaHook, sequence: SequenceStatement, document: ResultDocument) -> ResultDocument:
+def with_publications_of_statements(names: Names, sequence: SequenceStatement, document: ResultDocument) -> ResultDocument:
     """The document of several statements, after the table of each that names it was published; see ``with_publication``.
 
     Args:
-        hook: Of the task's connection.
+        names: Those of the task.
         sequence: The statements as the task gives them, with names of tables.
         document: Of what the task did.
     """
     outcome = document.outcome
     if outcome is None or STATEMENTS_KEY not in outcome.details:
         return document
-    publications, results = _Publications(hook, document), dict(outcome.details[STATEMENTS_KEY])
+    publications, results = _Publications(names, document), dict(outcome.details[STATEMENTS_KEY])
     changed = {result["table"] for result in results.values() if result["committed"] and not result["dry_run"]}
     for name, statement in zip(sequence.names, sequence.statements, strict=True):
         result = results[name]
@@ -69,18 +86,18 @@ def with_publications_of_statements(hook: DeltaHook, sequence: SequenceStatement
     return publications.with_details({**outcome.details, STATEMENTS_KEY: results})
 
 
-def with_publications_of_handles(hook: DeltaHook, handles: Sequence[StagedHandle], document: ResultDocument) -> ResultDocument:
+def with_publications_of_handles(names: Names, handles: Sequence[StagedHandle], document: ResultDocument) -> ResultDocument:
     """The document of a task that commits what others have staged, after each table that they named was published.
 
     Args:
-        hook: Of the task's connection, whose catalog has to be that of the tasks that staged.
+        names: Those of the task, of the catalog in which the tasks that staged have named their tables.
         handles: Of what was staged.
         document: Of what the task did.
     """
     outcome = document.outcome
     if outcome is None or PUBLISHED_KEY not in outcome.details:
         return document
-    publications, results = _Publications(hook, document), []
+    publications, results = _Publications(names, document), []
     for handle, result in zip(handles, outcome.details[PUBLISHED_KEY], strict=True):
         entry = publications.entry(handle.name, result["table"], is_committed=result["published"])
         results.append(result if entry is None else {**result, DETAIL: entry})
@@ -97,7 +114,7 @@ class _Publications:
         warnings: Of those that could not be published.
     """
 
-    hook: DeltaHook
+    names: Names
     document: ResultDocument
     relocates: bool = False
     entries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -112,10 +129,10 @@ class _Publications:
             is_committed: Whether there is anything to publish.
         """
         try:
-            name = self.hook.table_name(table) if isinstance(table, str) else None
+            name = self.names.table_name(table) if isinstance(table, str) else None
             if name is None:
                 return None
-            entry: dict[str, Any] = {"catalog": self.hook.catalog_label, "name": str(name)}
+            entry: dict[str, Any] = {"catalog": self.names.catalog_label, "name": str(name)}
         except Exception:  # noqa: BLE001 - the commit stands; the name was resolved before it
             return None
         if not is_committed or not self._described(uri):
@@ -156,56 +173,56 @@ class _Publications:
         from airflow_delta.catalogs.catalog import drift, publish_changes
         from airflow_delta.catalogs.entry import TableDescription
 
-        assert self.hook.catalog is not None  # noqa: S101 - or there would be no names
+        assert self.names.catalog is not None  # noqa: S101 - or there would be no names
         found = self._described(uri)
         table = TableDescription.from_json(found["description"], found.get("schema_string"))
         if is_dry:
-            return drift(self.hook.catalog, name, table)
-        return publish_changes(self.hook.catalog, name, table, relocate=self.relocates)
+            return drift(self.names.catalog, name, table)
+        return publish_changes(self.names.catalog, name, table, relocate=self.relocates)
 
 
-def with_mended_entry(hook: DeltaHook, name: str, document: ResultDocument) -> ResultDocument:
+def with_mended_entry(names: Names, name: str, document: ResultDocument) -> ResultDocument:
     """The document of a task that was told to mend what the catalog says of its table, after it did, commit or none.
 
     The name becomes this table's also where it is missing, or of another place. A dry run only says in what they differ, as
     ``drift``. Never raises.
 
     Args:
-        hook: Of the task's connection.
+        names: Those of the task.
         name: Under which the table is to be published.
         document: Of what the task did.
     """
     outcome = document.outcome
     if outcome is None:
         return document
-    publications = _Publications(hook, document, relocates=True)
+    publications = _Publications(names, document, relocates=True)
     entry = publications.entry(name, outcome.table, is_committed=True)
     return document if entry is None else publications.with_details({**outcome.details, DETAIL: entry})
 
 
-def with_drift(hook: DeltaHook, name: str, document: ResultDocument) -> ResultDocument:
+def with_drift(names: Names, name: str, document: ResultDocument) -> ResultDocument:
     """The document of a health check, with a finding where the catalog says something else of the table than its log.
 
     Args:
-        hook: Of the task's connection.
+        names: Those of the task.
         name: Under which the table is to be in the catalog; a path is in none.
         document: Of the check.
     """
     outcome = document.outcome
-    if outcome is None or not document.description or (table_name := hook.table_name(name)) is None:
+    if outcome is None or not document.description or (table_name := names.table_name(name)) is None:
         return document
     from airflow_delta.catalogs.catalog import drift
     from airflow_delta.catalogs.entry import TableDescription
 
-    assert hook.catalog is not None  # noqa: S101 - or there would be no names
+    assert names.catalog is not None  # noqa: S101 - or there would be no names
     described = TableDescription.from_json(document.description, document.schema_string)
-    found = drift(hook.catalog, table_name, described)
+    found = drift(names.catalog, table_name, described)
     if not found:
         return document
     finding = {
         "severity": "warning",
         "code": "CATALOG_DRIFT",
-        "text": f"the catalog {hook.catalog_label} says of {table_name} something else than its log: {', '.join(found)}",
+        "text": f"the catalog {names.catalog_label} says of {table_name} something else than its log: {', '.join(found)}",
         "remedy": "commit to the table by its name, or run DeltaMaintenanceOperator with mend_catalog=True",
         "files": [],
     }
