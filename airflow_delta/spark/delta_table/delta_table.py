@@ -8,6 +8,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType as SparkStruct
 
+from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
 from airflow_delta.core.schema import without_column_mapping
@@ -19,6 +20,7 @@ from airflow_delta.spark.delta_table.answers import detail_row, history_rows, re
 from airflow_delta.spark.delta_table.expressions import Expression, Names, as_text
 from airflow_delta.spark.delta_table.identifiers import hadoop_options, path_in, path_of, path_or_identifier
 from airflow_delta.spark.delta_table.merge_builder import Assignments, DeltaMergeBuilder, assigned
+from airflow_delta.spark.delta_table.named_tables import NamedTables, name_parts
 from airflow_delta.spark.delta_table.optimize_builder import DeltaOptimizeBuilder
 from airflow_delta.spark.delta_table.session_settings import checks_retention
 from airflow_delta.spark.delta_table.table_builder import DeltaTableBuilder
@@ -47,6 +49,7 @@ class DeltaTable:
         self._log = log
         self._pinned = pinned
         self._alias = alias
+        self._named: NamedTables | None = None  # where the table was found by its name
         self._shown: DataFrame | None = None  # the last answer of toDF: columns taken from it may stand in conditions
 
     # -- finding and making tables
@@ -94,8 +97,17 @@ class DeltaTable:
         Raises:
             TableNameUnsupportedError: It is a name, and the environment names no catalog.
             TableNameNotFoundError: The catalog has no table of the name.
+
+        What changes columns or properties (``merge``, ``restoreToVersion`` and so on) publishes the table behind its commit;
+        where that fails, there is a ``NotPublishedWarning``.
         """
-        return cls.forPath(sparkSession, path_of(sparkSession, tableOrViewName))
+        table = cls.forPath(sparkSession, path_of(sparkSession, tableOrViewName))
+        is_path = path_or_identifier(tableOrViewName) != tableOrViewName
+        named = None if is_path else NamedTables.of_environment(sparkSession)
+        if named is not None:
+            named.find(name_parts(TableName.parse(tableOrViewName)))
+            table._named = named  # noqa: SLF001 - one of us
+        return table
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
@@ -164,7 +176,7 @@ class DeltaTable:
     def alias(self, aliasName: str) -> DeltaTable:
         """The table under another name, for conditions and values."""
         named = type(self)(self._spark, self._log, pinned=self._pinned, alias=aliasName)
-        named._shown = self._shown  # noqa: SLF001 - one of us
+        named._shown, named._named = self._shown, self._named  # noqa: SLF001 - one of us
         return named
 
     def delete(self, condition: Expression | None = None) -> None:
@@ -201,6 +213,7 @@ class DeltaTable:
             condition=as_text(condition, target.beside(rows), is_join=True),
             target_names=target,
             source_names=rows,
+            published=self._publish,
         )
 
     # -- history
@@ -219,12 +232,12 @@ class DeltaTable:
 
     def restoreToVersion(self, version: int) -> DataFrame:
         """Make the table as it was at a version; one row with the metrics."""
-        return restore_row(self._spark, self._changeable("RESTORE").restore(version))
+        return self._restored(version, None)
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Make the table as it was at a time, text in the session's zone where it names none."""
         at = milliseconds(self._spark, timestamp, statement="RESTORE")
-        return restore_row(self._spark, self._changeable("RESTORE").restore(timestamp=at))
+        return self._restored(None, at)
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
@@ -293,10 +306,12 @@ class DeltaTable:
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Require these versions of the protocol at least."""
         self._changeable("UPGRADE PROTOCOL").alter().upgrade_protocol(readerVersion, writerVersion)
+        self._publish()
 
     def addFeatureSupport(self, featureName: str) -> None:
         """Support a table feature from now on."""
         self._changeable("ADD FEATURE").alter().add_feature(featureName)
+        self._publish()
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
         """Take a feature from the protocol, once nothing uses it.
@@ -306,6 +321,7 @@ class DeltaTable:
             truncateHistory: Whether older versions that need it are deleted.
         """
         self._changeable("DROP FEATURE").drop_feature(featureName, truncate_history=bool(truncateHistory))
+        self._publish()
 
     # -- inside
 
@@ -317,6 +333,16 @@ class DeltaTable:
             detail = f"{self._log.table_uri} was opened at version {self._pinned.version}, which takes no change"
             raise InvalidStatementError(statement=statement, detail=detail)
         return self._log
+
+    def _publish(self) -> None:
+        """Make the catalog in which the table was found say what it is now. Never raises: the commit stands."""
+        if self._named is not None:
+            self._named.publish(self._log)
+
+    def _restored(self, version: int | None, timestamp: int | None) -> DataFrame:
+        done = self._changeable("RESTORE").restore(version, timestamp)
+        self._publish()
+        return restore_row(self._spark, done)
 
     def _names(self) -> Names:
         """What expressions may name; columns of the last ``toDF`` too, while the table still has that schema."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +37,10 @@ Assignments = Mapping[str, Expression]
 """Column of the table to its value."""
 
 
+def _do_nothing() -> None:
+    """What is to be done behind the commit to a table that has no name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaMergeBuilder:
     """Made by ``DeltaTable.merge``; each method gives a builder with one clause more. Of the first that fits a row is taken.
@@ -50,6 +54,7 @@ class DeltaMergeBuilder:
         source_names: What they may name of the rows to be merged.
         clauses: So far, in order.
         evolves: Whether the table gets the columns that only the source has.
+        published: Called behind the commit.
     """
 
     spark: SparkSession
@@ -60,6 +65,7 @@ class DeltaMergeBuilder:
     source_names: Names
     clauses: tuple[Clause, ...] = ()
     evolves: bool = False
+    published: Callable[[], None] = _do_nothing
 
     def whenMatchedUpdate(self, condition: Expression | None = None, set: Assignments | None = None) -> DeltaMergeBuilder:
         """Give columns of a matched row these values, where the condition holds."""
@@ -111,7 +117,9 @@ class DeltaMergeBuilder:
             schema_evolution=self.evolves or grows_schemas(self.spark),
         )
         with temporary_views(self.spark, {view: self.source}):
-            return merge_row(self.spark, merge(self.spark, self.log, statement))
+            done = merge(self.spark, self.log, statement)
+        self.published()
+        return merge_row(self.spark, done)
 
     def _both(self) -> Names:
         return self.target_names.beside(self.source_names)

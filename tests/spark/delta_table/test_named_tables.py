@@ -111,6 +111,19 @@ def test_statements_and_queries_name_their_tables(spark, unity, tmp_path):
         sql(spark, "OPTIMIZE sales.nothing")
 
 
+def test_what_a_table_found_by_its_name_becomes_is_published(spark, unity, tmp_path):
+    delta_writer(spark.range(2)).option("path", str(tmp_path / "orders")).saveAsTable("sales.orders")
+    orders = DeltaTable.forName(spark, "sales.orders")
+    source = spark.sql("SELECT 1L AS id, 'x' AS note").alias("s")
+    merge = orders.alias("o").merge(source, "o.id = s.id").withSchemaEvolution()
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert [column.name for column in unity.client.find(ORDERS).schema.fields] == ["id", "note"]
+    orders.restoreToVersion(0)
+    assert [column.name for column in unity.client.find(ORDERS).schema.fields] == ["id"]
+    orders.addFeatureSupport("deletionVectors")
+    assert drift(unity) == ()
+
+
 def test_names_that_the_catalog_does_not_have_are_spark_s(spark, unity, tmp_path):
     spark.sql("CREATE DATABASE IF NOT EXISTS other")
     spark.sql(f"CREATE TABLE other.plain USING parquet LOCATION '{tmp_path}/plain' AS SELECT 4L AS id")
