@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from airflow_delta.catalogs.catalog import Catalog
 from airflow_delta.catalogs.errors import InvalidCatalogError
 from airflow_delta.core.foreign_values import json_value
 from airflow_delta.core.log.managed_commits import Maintenance
 
 if TYPE_CHECKING:
+    from airflow_delta.catalogs.catalog import Catalog
     from airflow_delta.catalogs.unity import UnityCatalog
 
 VARIABLE = "AIRFLOW_DELTA_CATALOG"

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from airflow_delta.catalogs.settings import VARIABLE as CATALOG
 from airflow_delta.core.storage.ambient_options import VARIABLE
 from airflow_delta.core.storage.object_location import ObjectService
 from airflow_delta.hooks.delta import DeltaHook
@@ -28,6 +27,8 @@ def credentials_for_the_driver(hook: DeltaHook, target: SparkTarget) -> Iterator
     options = hook.storage_options_by_service
     settings = hook.catalog_settings if hook.managed_tables else None
     if settings is not None and target.is_cluster_mode:
+        from airflow_delta.catalogs.settings import VARIABLE as CATALOG
+
         _logger.warning(
             "The token of the catalog of the connection %s is not passed on: the driver runs on the cluster, and finds the "
             "catalog in the variable %s of its own environment",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from airflow_delta.catalogs.settings import catalog_secrets
-from airflow_delta.catalogs.vended_credentials import vended_secrets
 from airflow_delta.core.storage.ambient_options import ambient_secrets
 from airflow_delta.jobs.secret_forms import named_secrets_in, secrets_in
 
@@ -20,6 +18,9 @@ _KEY = re.compile(r"['\"]key['\"]\s{0,5}:\s{0,5}['\"](?P<value>[^'\"]{1,8000})")
 
 def redact(text: str) -> str:
     """The text with passwords, keys and signatures replaced by stars: those that this process has, and what looks like one."""
+    from airflow_delta.catalogs.settings import catalog_secrets
+    from airflow_delta.catalogs.vended_credentials import vended_secrets
+
     if len(text) > 2 * _LONGEST:
         text = "\n".join([text[:_LONGEST], "...", text[-_LONGEST:].partition("\n")[2]])
     for known in sorted(ambient_secrets() | catalog_secrets() | vended_secrets(), key=len, reverse=True):

@@ -13,9 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_delta.catalogs.managed_tables import ManagedTable
 from airflow_delta.catalogs.table_name import is_path
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.statements import Statement
@@ -25,6 +24,9 @@ from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.jobs.errors import InvalidSpecError
 from airflow_delta.jobs.result import result_uri
 from airflow_delta.jobs.task_run import TaskRun
+
+if TYPE_CHECKING:
+    from airflow_delta.catalogs.managed_tables import ManagedTable
 
 SPEC_FORMAT = 1
 
@@ -134,6 +136,8 @@ class JobSpec:
 
 
 def _managed_tables(documents: Any) -> tuple[ManagedTable, ...]:
+    from airflow_delta.catalogs.managed_tables import ManagedTable
+
     try:
         return tuple(map(ManagedTable.from_json, documents if isinstance(documents, list) else [documents]))
     except ValueError as error:

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, NoReturn
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import Asset, BaseOperatorLink, Context
 
-from airflow_delta.catalogs.managed_tables import ManagedTable
 from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
@@ -349,6 +348,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """
         if event.get("try_number") not in {None, context["ti"].try_number}:  # Airflow 3.0 resumes a retry as the try before it
             return self.execute(context)
+        from airflow_delta.catalogs.managed_tables import ManagedTable
+
         hook, base, state = self.hook, event["base"], event["state"]
         hook.remember_managed(map(ManagedTable.from_json, event.get("managed_tables") or ()))
         location = ResultLocation(hook=hook, base=base, token=event["token"], before=frozenset(event["before"]))
