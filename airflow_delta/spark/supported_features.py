@@ -24,6 +24,11 @@ SUPPORTED = frozenset(
         "deletionVectors",  # files are written anew without them
         "domainMetadata",
         "generatedColumns",
+        "icebergCompatV1",
+        "icebergCompatV2",
+        "icebergCompatV3",
+        "icebergWriterCompatV1",
+        "icebergWriterCompatV3",
         "identityColumns",
         "inCommitTimestamp",
         "invariants",

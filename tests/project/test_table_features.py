@@ -42,6 +42,8 @@ PROPERTY_USES = {
     "icebergCompatV1": {"delta.enableIcebergCompatV1": "true"},
     "icebergCompatV2": {"delta.enableIcebergCompatV2": "true"},
     "icebergCompatV3": {"delta.enableIcebergCompatV3": "true"},
+    "icebergWriterCompatV1": {"delta.enableIcebergWriterCompatV1": "true"},
+    "icebergWriterCompatV3": {"delta.enableIcebergWriterCompatV3": "true"},
     "inCommitTimestamp": {"delta.enableInCommitTimestamps": "true"},
     **{name: {f"delta.{name}": "{}"} for name in REDIRECTS},
 }

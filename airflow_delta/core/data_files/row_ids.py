@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.data_files.reader import ROW_INDEX
 from airflow_delta.core.schema import StructField
+from airflow_delta.core.schema.column_mapping import ID_KEY, PHYSICAL_NAME_KEY
 from airflow_delta.core.schema.data_types import LONG
 
 ROW_ID: Final = "__row_id"
@@ -27,6 +28,8 @@ ROW_COMMIT_VERSION: Final = "__row_commit_version"
 
 _ENABLED = "delta.enableRowTracking"
 _ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
+_FOR_ICEBERG = "delta.enableIcebergCompatV3"
+_ICEBERG_ROW_ID, _ICEBERG_ROW_VERSION = 2147483540, 2147483539
 _VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
 
@@ -37,22 +40,42 @@ class RowIds:
     Attributes:
         id_column: Name in data files; None where the table names none, so that no row carries an id.
         version_column: Likewise, of the version.
+        has_field_ids: Whether new files give the columns the ids that Iceberg reserves for them.
     """
 
     id_column: str | None
     version_column: str | None
+    has_field_ids: bool = False
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, str]) -> RowIds | None:
         """As a table's properties say; None where readers cannot rely on row ids."""
         if configuration.get(_ENABLED, "").lower() != "true":
             return None
-        return cls(id_column=configuration.get(_ID_COLUMN), version_column=configuration.get(_VERSION_COLUMN))
+        return cls(
+            id_column=configuration.get(_ID_COLUMN),
+            version_column=configuration.get(_VERSION_COLUMN),
+            has_field_ids=configuration.get(_FOR_ICEBERG, "").lower() == "true",
+        )
 
     @property
     def fields(self) -> tuple[StructField, ...]:
         """What to read of data files beside the columns of the table."""
         return tuple(StructField(name, LONG) for name in (self.id_column, self.version_column) if name)
+
+    @property
+    def written_fields(self) -> tuple[StructField, ...]:
+        """What new data files hold beside the columns of the table: the same ``fields``, with their ids where they have some.
+
+        RFC: delta-io/delta, protocol_rfcs/iceberg-compat-v3.md.
+        """
+        if not self.has_field_ids:
+            return self.fields
+        ids = {self.id_column: _ICEBERG_ROW_ID, self.version_column: _ICEBERG_ROW_VERSION}
+        return tuple(
+            StructField(field.name, LONG, metadata={ID_KEY: ids[field.name], PHYSICAL_NAME_KEY: field.name})
+            for field in self.fields
+        )
 
     def columns(self, rows: pa.RecordBatch, base_row_id: int | None, default_version: int | None) -> list[pa.Int64Array]:
         """Id and version of each row; NULL where the log does not record them.

@@ -57,6 +57,7 @@
     ├── FeatureDropError               a table feature that cannot be dropped, or not yet
     │   ├── FeatureDependencyError     other features require it
     │   └── FeatureInHistoryError      older versions use it
+    ├── IcebergCompatError             a table that cannot be read as an Iceberg table, as it says
     ├── AppendOnlyTableError           a change of a table that only takes appends
     ├── DuplicateActionError           one commit that names a file twice
     ├── InvalidCommitError             one commit that breaks a rule of the protocol
@@ -81,6 +82,7 @@
     ├── CloneTargetNotEmptyError       a clone that would hide rows
     ├── NotConvertibleError            Parquet files that do not make up one table
     ├── ManifestUnsupportedError       manifests would show wrong rows
+    ├── IcebergConversionError         a table of which no Iceberg metadata can be written
     ├── CommitConflictError            a commit that won forbids this one           (retryable)
     │   ├── ConcurrentWriteError
     │   ├── ProtocolChangedError
@@ -126,6 +128,7 @@ from airflow_delta.core.errors.operations import (
     CloneTargetNotEmptyError,
     DataFilesMissingError,
     DeletionIncompleteError,
+    IcebergConversionError,
     LoadedFilesLostError,
     ManifestUnsupportedError,
     NotConvertibleError,
@@ -192,6 +195,7 @@ from airflow_delta.core.errors.table_change import (
     FeatureDependencyError,
     FeatureDropError,
     FeatureInHistoryError,
+    IcebergCompatError,
     InvalidTableChangeError,
     InvalidTableDefinitionError,
     InvalidTablePropertyError,
@@ -238,6 +242,8 @@ __all__ = [
     "FeatureDependencyError",
     "FeatureDropError",
     "FeatureInHistoryError",
+    "IcebergCompatError",
+    "IcebergConversionError",
     "InvalidCommitError",
     "InvalidPartitionValueError",
     "InvalidPredicateError",

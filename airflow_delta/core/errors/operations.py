@@ -144,6 +144,22 @@ class ManifestUnsupportedError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class IcebergConversionError(DeltaError):
+    """Iceberg's metadata of a table was not written; the Delta table is as it is.
+
+    Attributes:
+        cure: What makes it possible.
+    """
+
+    code = "DELTA_ICEBERG_CONVERSION"
+    message = "no Iceberg metadata can be written for {table}: {detail}"
+    remedy = "{cure}"
+    table: str
+    detail: str
+    cure: str
+
+
+@dataclass(kw_only=True, eq=False)
 class PinNotRegisteredError(DeltaError):
     """The pin could not be written beside the table, although ``must_protect`` was set."""
 

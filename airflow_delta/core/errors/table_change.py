@@ -53,6 +53,25 @@ class InvalidTablePropertyError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class IcebergCompatError(DeltaError):
+    """The table cannot be read as an Iceberg table too, as its properties say. Spark: ``DELTA_ICEBERG_COMPAT_VIOLATION``.
+
+    Attributes:
+        property: The properties that enable the rules.
+        reasons: One line for each rule that is broken.
+        cure: What would mend them.
+    """
+
+    code = "DELTA_ICEBERG_COMPAT_VIOLATION"
+    message = "{table} does not keep the rules of {property}: {reasons}"
+    remedy = "{cure}"
+    table: str
+    property: str
+    reasons: tuple[str, ...]
+    cure: str
+
+
+@dataclass(kw_only=True, eq=False)
 class FeatureDropError(DeltaError):
     """A table feature that cannot be dropped, or not yet. Spark: ``DELTA_FEATURE_DROP_*``.
 

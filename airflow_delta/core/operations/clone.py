@@ -28,6 +28,7 @@ from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_changes.properties import RequestedProperties, requested
 from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.table_features.iceberg_compat import compat_versions
 from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
@@ -160,7 +161,7 @@ def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mappin
         now: Milliseconds since the epoch.
 
     Raises:
-        InvalidStatementError: A property would change how columns are mapped.
+        InvalidStatementError: A property would change how columns are mapped, or what their files must hold.
     """
     configuration = {name: value for name, value in source.configuration.items() if name not in _OF_THE_SOURCE}
     configuration |= {
@@ -171,6 +172,9 @@ def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mappin
         raise InvalidStatementError(
             statement="SHALLOW CLONE", detail="a clone has its source's column mapping; it cannot be set"
         )
+    if set(compat_versions(configuration)) - set(compat_versions(source.configuration)):
+        detail = "a clone has its source's files; alter the source, so that they are checked for Iceberg compatibility"
+        raise InvalidStatementError(statement="SHALLOW CLONE", detail=detail)
     return replace(
         source,
         id=there.id if there else str(uuid.uuid4()),

@@ -40,6 +40,7 @@ from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.table_changes.definition import new_definition
 from airflow_delta.core.table_changes.properties import requested
+from airflow_delta.core.table_features.iceberg_compat import enables_compatibility
 from airflow_delta.core.transaction.operation import Operation
 
 _THREADS = 8
@@ -122,6 +123,9 @@ def convert(
     wanted = requested(properties, uri)
     if MODE_PROPERTY in wanted.configuration:
         raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set after the table exists",))
+    if enables_compatibility(wanted.configuration):
+        problem = "its files lack the ids that Iceberg's readers need: write the rows into a new table with the property"
+        raise NotConvertibleError(table=uri, problems=(problem,))
     selection = StatisticsSelection.from_properties(wanted.configuration) if statistics else None
     names = tuple(field.name for field in fields)
     schema, stats = _Footers(uri, FileLocator.from_store(log.store), names, selection).read(files["path"])

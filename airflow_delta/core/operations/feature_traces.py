@@ -42,6 +42,8 @@ _CURES: Mapping[str, str] = {
     "appendOnly": "set delta.appendOnly to false first",
     "changeDataFeed": "set delta.enableChangeDataFeed to false first",
     "checkConstraints": "drop the constraints first",
+    **{f"iceberg{name}": f"set delta.enableIceberg{name} to false first" for name in ("CompatV1", "CompatV2", "CompatV3")},
+    **{f"icebergWriterCompat{version}": "write the rows into a new table: it cannot be disabled" for version in ("V1", "V3")},
     "columnMapping": "write the rows into a new table: its data files know the columns only by their physical names",
     "typeWidening": "write the rows into a new table: data files still have the narrower types",
     "typeWidening-preview": "write the rows into a new table: data files still have the narrower types",

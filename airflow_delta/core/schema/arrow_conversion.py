@@ -7,13 +7,13 @@ that a file keeps in typed columns (shredded) are back in the value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from airflow_delta.core.errors import UnsupportedTypeError
-from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY, field_id, physical_name
+from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY, field_id, nested_ids, physical_name
 from airflow_delta.core.schema.data_types import (
     BINARY,
     BOOLEAN,
@@ -52,6 +52,7 @@ VARIANT_TYPE: Final = pa.struct(
 )
 
 _MakeField: TypeAlias = Callable[[StructField], pa.Field]
+_NO_IDS: Mapping[str, int] = {}
 
 _TO_ARROW: dict[DataType, pa.DataType] = {
     BYTE: pa.int8(),
@@ -110,12 +111,16 @@ def writing_schema(schema: StructType) -> pa.Schema:
     return pa.schema(map(_writing_field, schema.fields))
 
 
-def arrow_type(data_type: DataType, make_field: _MakeField | None = None) -> pa.DataType:
+def arrow_type(
+    data_type: DataType, make_field: _MakeField | None = None, *, path: str = "", ids: Mapping[str, int] = _NO_IDS
+) -> pa.DataType:
     """The Arrow type that holds values of this type. Raises as ``arrow_schema``.
 
     Args:
         data_type: The type.
         make_field: What the members of structs become; Arrow's fields of the same names by default.
+        path: Of the values, as ``nested_paths`` spells it.
+        ids: Those of elements, keys and values that have one, by their path.
     """
     make_field = make_field or _arrow_field
     match data_type:
@@ -124,14 +129,22 @@ def arrow_type(data_type: DataType, make_field: _MakeField | None = None) -> pa.
         case StructType(fields):
             return pa.struct(map(make_field, fields))
         case ArrayType(element, contains_null):
-            return pa.list_(pa.field("element", arrow_type(element, make_field), contains_null))
+            return pa.list_(_inner_field("element", element, make_field, path, ids, nullable=contains_null))
         case MapType(key, value, contains_null):
-            item = pa.field("value", arrow_type(value, make_field), contains_null)
-            return pa.map_(pa.field("key", arrow_type(key, make_field), nullable=False), item)
+            item = _inner_field("value", value, make_field, path, ids, nullable=contains_null)
+            return pa.map_(_inner_field("key", key, make_field, path, ids, nullable=False), item)
         case PrimitiveType() if data_type in _TO_ARROW:
             return _TO_ARROW[data_type]
         case _:
             raise UnsupportedTypeError(type=str(data_type))
+
+
+def _inner_field(
+    name: str, data_type: DataType, make_field: _MakeField, path: str, ids: Mapping[str, int], *, nullable: bool
+) -> pa.Field:
+    path = f"{path}.{name}"
+    metadata = {FIELD_ID: str(ids[path]).encode()} if path in ids else None
+    return pa.field(name, arrow_type(data_type, make_field, path=path, ids=ids), nullable, metadata)
 
 
 def struct_from_arrow(schema: pa.Schema) -> StructType:
@@ -183,8 +196,9 @@ def _reading_field(field: StructField) -> pa.Field:
 
 
 def _writing_field(field: StructField) -> pa.Field:
-    found = _found_by(field, field.name)
-    return pa.field(physical_name(field), arrow_type(field.type, _writing_field), field.nullable, found)
+    found, name = _found_by(field, field.name), physical_name(field)
+    kind = arrow_type(field.type, _writing_field, path=name, ids=nested_ids(field))
+    return pa.field(name, kind, field.nullable, found)
 
 
 def _found_by(field: StructField, name: str) -> dict[bytes, bytes] | None:

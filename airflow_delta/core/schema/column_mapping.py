@@ -21,8 +21,9 @@ MODE_PROPERTY: Final = "delta.columnMapping.mode"
 MAX_ID_PROPERTY: Final = "delta.columnMapping.maxColumnId"
 ID_KEY: Final = "delta.columnMapping.id"
 PHYSICAL_NAME_KEY: Final = "delta.columnMapping.physicalName"
+NESTED_IDS_KEY: Final = "delta.columnMapping.nested.ids"
 
-_KEYS = frozenset({ID_KEY, PHYSICAL_NAME_KEY, "delta.columnMapping.nested.ids"})
+_KEYS = frozenset({ID_KEY, PHYSICAL_NAME_KEY, NESTED_IDS_KEY})
 _MAX_ID = (1 << 31) - 1
 
 
@@ -73,6 +74,41 @@ def field_id(field: StructField) -> int | None:
     return number
 
 
+def nested_ids(field: StructField) -> Mapping[str, int]:
+    """The ids of the elements, keys and values inside of a column, by their ``nested_paths``; none in most tables.
+
+    Protocol: PROTOCOL.md, "Writer Requirements for IcebergCompatV2".
+
+    Raises:
+        InvalidSchemaError: They are not 32-bit numbers by name.
+    """
+    ids = field.metadata.get(NESTED_IDS_KEY, {})
+    if not isinstance(ids, dict) or not all(isinstance(number, int) and 0 <= number <= _MAX_ID for number in ids.values()):
+        raise InvalidSchemaError(detail=f"the nested ids of the column {field.name!r} are {ids!r:.200}")
+    return ids
+
+
+def nested_paths(field: StructField) -> Iterator[str]:
+    """What needs a nested id: each element, key and value of a column that no struct inside of it holds.
+
+    They are spelled as the protocol does: ``<physical name>.element``, ``<physical name>.value.element``, ....
+    """
+    return _paths_inside(field.type, physical_name(field))
+
+
+def _paths_inside(data_type: DataType, path: str) -> Iterator[str]:
+    match data_type:
+        case ArrayType(element):
+            inside = {"element": element}
+        case MapType(key, value):
+            inside = {"key": key, "value": value}
+        case _:
+            inside = {}
+    for name, kind in inside.items():
+        yield f"{path}.{name}"
+        yield from _paths_inside(kind, f"{path}.{name}")
+
+
 def physical_schema(schema: StructType) -> StructType:
     """The schema with physical names at every level, metadata kept.
 
@@ -97,7 +133,9 @@ def without_column_mapping(schema: StructType) -> StructType:
     )
 
 
-def with_column_mapping(schema: StructType, *, max_id: int, keep_names: bool = False) -> tuple[StructType, int]:
+def with_column_mapping(
+    schema: StructType, *, max_id: int, keep_names: bool = False, number_names: bool = False, nested: bool = False
+) -> tuple[StructType, int]:
     """The schema with an id and a physical name for every column, and the greatest id, which the table must remember.
 
     Args:
@@ -105,9 +143,10 @@ def with_column_mapping(schema: StructType, *, max_id: int, keep_names: bool = F
         max_id: The table's ``delta.columnMapping.maxColumnId``; 0 for a new one.
         keep_names: Whether the physical name of a column is its name, so that existing data files stay readable (the mapping
             is enabled on a table with data); otherwise it is ``col-`` and a random UUID.
+        number_names: Whether it is ``col-`` and the id instead.
+        nested: Whether elements of lists, and keys and values of maps, get ids too.
     """
-    ids = [number for field in all_fields(schema) if (number := field_id(field)) is not None]
-    last = max([max_id, *ids])
+    last = max([max_id, *assigned_ids(schema)])
 
     def mapped(field: StructField) -> StructField:
         nonlocal last
@@ -115,10 +154,30 @@ def with_column_mapping(schema: StructType, *, max_id: int, keep_names: bool = F
         if ID_KEY not in metadata:
             last += 1
             metadata[ID_KEY] = last
-        metadata.setdefault(PHYSICAL_NAME_KEY, field.name if keep_names else f"col-{uuid.uuid4()}")
-        return replace(field, metadata=metadata)
+        new_name = f"col-{metadata[ID_KEY] if number_names else uuid.uuid4()}"
+        metadata.setdefault(PHYSICAL_NAME_KEY, field.name if keep_names else new_name)
+        field = replace(field, metadata=metadata)
+        if nested and (paths := list(nested_paths(field))):
+            known = nested_ids(field)
+            missing = [path for path in paths if path not in known]
+            metadata[NESTED_IDS_KEY] = {
+                **{path: known[path] for path in paths if path in known},
+                **dict(zip(missing, range(last + 1, last + 1 + len(missing)), strict=True)),
+            }
+            last += len(missing)
+        return field
 
     return _each_struct(schema, lambda fields: map(mapped, fields)), last
+
+
+def assigned_ids(schema: StructType) -> list[int]:
+    """All ids in a schema, of columns and inside of them; each of them once, in a table that is as it should be."""
+    return [
+        number
+        for field in all_fields(schema)
+        for number in (field_id(field), *nested_ids(field).values())
+        if number is not None
+    ]
 
 
 def all_fields(data_type: DataType) -> Iterator[StructField]:

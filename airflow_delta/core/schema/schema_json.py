@@ -36,7 +36,7 @@ def parse_schema(text: str) -> StructType:
         InvalidSchemaError: The text is not the JSON of a struct.
     """
     try:
-        schema = _parse_type(parse_json(text))
+        schema = parse_type(parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidSchemaError(detail=f"{type(error).__name__}: {error}") from error
     if not isinstance(schema, StructType):
@@ -49,7 +49,12 @@ def schema_json(schema: StructType) -> str:
     return json.dumps(_type_document(schema), ensure_ascii=False, separators=(",", ":"))
 
 
-def _parse_type(document: Any) -> DataType:
+def parse_type(document: Any) -> DataType:
+    """The type that the parsed JSON of a schema describes.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError, RecursionError: It describes none.
+    """
     if isinstance(document, str):
         decimal = _DECIMAL.fullmatch(document)
         if decimal is not None:
@@ -59,9 +64,9 @@ def _parse_type(document: Any) -> DataType:
         case "struct":
             return _parse_struct(document["fields"])
         case "array":
-            return ArrayType(_parse_type(document["elementType"]), bool(document["containsNull"]))
+            return ArrayType(parse_type(document["elementType"]), bool(document["containsNull"]))
         case "map":
-            key, value = _parse_type(document["keyType"]), _parse_type(document["valueType"])
+            key, value = parse_type(document["keyType"]), parse_type(document["valueType"])
             return MapType(key, value, bool(document["valueContainsNull"]))
         case _:
             return UnknownType(json.dumps(document, ensure_ascii=False))
@@ -84,7 +89,7 @@ def _parse_field(document: dict[str, Any]) -> StructField:
     name, nullable, metadata = document["name"], bool(document.get("nullable", True)), document.get("metadata") or {}
     if not isinstance(name, str) or not isinstance(metadata, dict):
         raise TypeError(f"expected a field, found {name!r:.80}")
-    return StructField(name, _parse_type(document["type"]), nullable, metadata)
+    return StructField(name, parse_type(document["type"]), nullable, metadata)
 
 
 def _type_document(data_type: DataType) -> Any:

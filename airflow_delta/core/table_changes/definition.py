@@ -14,6 +14,12 @@ from airflow_delta.core.table_changes.definition_rules import check_definition
 from airflow_delta.core.table_changes.properties import RequestedProperties
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.table_features.iceberg_compat import (
+    needs_nested_ids,
+    numbers_physical_names,
+    with_implied_properties,
+)
+from airflow_delta.core.table_features.iceberg_rules import check_iceberg_change, check_iceberg_compat
 from airflow_delta.core.table_features.protocol import NEW_TABLE, at_least, needed_features, upgraded, with_required
 from airflow_delta.core.table_features.support import WRITABLE
 
@@ -59,17 +65,22 @@ def new_definition(
 
     Raises:
         InvalidTableDefinitionError: No table can be like this.
+        IcebergCompatError: It cannot be read as an Iceberg table, as a property says.
         UnsupportedWriterFeatureError: It needs what is not known here.
     """
     schema = without_column_mapping(parse_schema(metadata.schema_string))
-    configuration = dict(metadata.configuration)
+    configuration = with_implied_properties(metadata.configuration)
     if mapping_mode(configuration) is not MappingMode.NONE:
-        schema, last = with_column_mapping(schema, max_id=_max_id(replaced.metadata.configuration) if replaced else 0)
+        schema, last = with_column_mapping(
+            schema, max_id=_max_id(replaced.metadata.configuration) if replaced else 0, **_ids_wanted(configuration)
+        )
         configuration[MAX_ID_PROPERTY] = str(last)
     metadata = replace(metadata, schema_string=schema_json(schema), configuration=with_row_tracking_columns(configuration))
     basis = replaced.protocol if replaced else NEW_TABLE
     check_definition(table, metadata)
-    return Definition(metadata=metadata, protocol=_protocol(table, basis, metadata, wanted, features))
+    protocol = _protocol(table, basis, metadata, wanted, features)
+    check_iceberg_compat(table, metadata, protocol, replaced.metadata if replaced else None)
+    return Definition(metadata=metadata, protocol=protocol)
 
 
 def changed_definition(
@@ -85,11 +96,14 @@ def changed_definition(
     Raises:
         Refusal: Column mapping cannot change like this.
         InvalidTableDefinitionError: No table can be like this.
+        IcebergCompatError: It could not be read as an Iceberg table, as a property says.
         UnsupportedWriterFeatureError: It needs what is not known here.
     """
     metadata = _mapped(before.metadata, metadata)
     check_definition(table, metadata, before.metadata)
     protocol = _protocol(table, before.protocol, metadata, wanted or RequestedProperties(), features)
+    check_iceberg_change(table, metadata, before.metadata)
+    check_iceberg_compat(table, metadata, protocol, before.metadata)
     return Definition(metadata=metadata, protocol=protocol)
 
 
@@ -126,13 +140,23 @@ def _mapped(before: Metadata, metadata: Metadata) -> Metadata:
             f"delta.columnMapping.mode cannot change from {old} to {new}",
             "use none -> name on a table that exists; any mode when the table is created or replaced",
         )
-    if new is MappingMode.NONE or (old is new and metadata.schema_string == before.schema_string):
+    gets_nested_ids = needs_nested_ids(metadata.configuration) and not needs_nested_ids(before.configuration)
+    is_same = old is new and metadata.schema_string == before.schema_string and not gets_nested_ids
+    if new is MappingMode.NONE or is_same:
         return metadata
     schema, last = with_column_mapping(
-        parse_schema(metadata.schema_string), max_id=_max_id(before.configuration), keep_names=old is MappingMode.NONE
+        parse_schema(metadata.schema_string),
+        max_id=_max_id(before.configuration),
+        keep_names=old is MappingMode.NONE,
+        **_ids_wanted(metadata.configuration),
     )
     configuration = {**metadata.configuration, MAX_ID_PROPERTY: str(last)}
     return replace(metadata, schema_string=schema_json(schema), configuration=configuration)
+
+
+def _ids_wanted(configuration: Mapping[str, str]) -> dict[str, bool]:
+    """What Iceberg compatibility asks of ids and physical names, as ``with_column_mapping`` takes it."""
+    return {"number_names": numbers_physical_names(configuration), "nested": needs_nested_ids(configuration)}
 
 
 def _max_id(configuration: Mapping[str, str]) -> int:

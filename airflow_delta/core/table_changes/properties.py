@@ -97,6 +97,8 @@ _BOOLEANS = (
     "enableIcebergCompatV1",
     "enableIcebergCompatV2",
     "enableIcebergCompatV3",
+    "enableIcebergWriterCompatV1",
+    "enableIcebergWriterCompatV3",
     "enableInCommitTimestamps",
     "enableRowTracking",
     "enableTypeWidening",
@@ -130,7 +132,7 @@ _CHECKS: dict[str, Check] = {
     "parquet.compression.codec": _one_of("none", "uncompressed", "snappy", "gzip", "zstd", "lz4", "lz4_raw"),
     "randomPrefixLength": _number(1),
     "targetFileSize": _size,
-    "universalFormat.enabledFormats": _one_of(""),
+    "universalFormat.enabledFormats": _one_of("", "iceberg"),
 }
 _OWN_CHECKS: dict[str, Check] = {COLUMNS: _column_names, FALSE_POSITIVES: _rate, ITEMS: _number(1, MOST_ITEMS)}
 _KNOWN = {name.lower(): (name, check) for name, check in _OWN_CHECKS.items()}

@@ -10,9 +10,11 @@ from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import property_changes
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
+from airflow_delta.core.table_changes.iceberg_files import check_files_conform
 from airflow_delta.core.table_changes.refusal import Refusal, refusals
 from airflow_delta.core.table_changes.table_state import Change, Decision, TableState
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
+from airflow_delta.core.table_features.iceberg_compat import compat_versions, enables_compatibility
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 
 Check = Callable[[OptimisticTransaction], None]
@@ -89,10 +91,24 @@ def constraint(name: str, sql: str, *, verified: Snapshot | None = None, rows_ch
 
 
 def properties_set(properties: Mapping[str, str]) -> Step:
-    """Table properties that are set."""
+    """Table properties that are set; files that are there must be as Iceberg needs them, where one enables compatibility."""
+
+    def decide(table: TableState) -> Change:
+        return property_changes.set_properties(table, properties)
+
+    def check(transaction: OptimisticTransaction) -> None:
+        before = TableState.from_snapshot(transaction.snapshot)
+        after = _after(before, decide(before))
+        versions = compat_versions(after.metadata.configuration)
+        if set(versions) - set(compat_versions(before.configuration)):
+            transaction.read_whole_table()
+            definition = Definition(metadata=after.metadata, protocol=after.protocol)
+            check_files_conform(transaction.snapshot, definition, versions[0])
+
     return Step(
         operation="SET TBLPROPERTIES",
-        decide=lambda table: property_changes.set_properties(table, properties),
+        decide=decide,
+        check=check if enables_compatibility(properties) else None,
         needs_row_ids=property_changes.enables_row_tracking(properties),
     )
 

@@ -177,6 +177,10 @@ FEATURES = {
             in_use=_is_enabled("delta.enableIcebergCompatV3"),
             requires=("columnMapping", "rowTracking"),
         ),
+        *(
+            Feature(name=name, in_use=_is_enabled(f"delta.enableI{name[1:]}"), requires=(base,))
+            for name, base in (("icebergWriterCompatV1", "icebergCompatV2"), ("icebergWriterCompatV3", "icebergCompatV3"))
+        ),
     )
 }
 

@@ -18,13 +18,21 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
 from airflow_delta.core.log.record_counts import record_counts
 from airflow_delta.core.table_features.feature import CATALOG_MANAGED, DELETION_VECTORS, FEATURES, writer_features
+from airflow_delta.core.table_features.iceberg_compat import COMPATIBLE, compat_versions
+from airflow_delta.core.table_features.iceberg_rules import Violation, check_iceberg_compat, raise_for
 from airflow_delta.core.table_features.support import FILE_FEATURES, ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.in_commit_timestamps import are_enabled
 from airflow_delta.core.transaction.table_properties import is_append_only
 
 
 def check_commit(
-    table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, *, enforces: Collection[str]
+    table: str,
+    actions: CommitActions,
+    protocol: Protocol,
+    metadata: Metadata,
+    *,
+    before: Metadata | None = None,
+    enforces: Collection[str],
 ) -> None:
     """What the protocol requires of every commit.
 
@@ -33,13 +41,15 @@ def check_commit(
         actions: The commit.
         protocol: The table's protocol after it.
         metadata: The table's metadata after it.
+        before: The table's metadata before it; None where it is not known.
         enforces: Features whose constraints the writer of the rows has enforced; see ``ROW_FEATURES``.
 
     Raises:
         DuplicateActionError: A file, application or domain is named twice.
         InvalidCommitError: A rule of the protocol is broken.
         AppendOnlyTableError: Rows would go from a table that only takes appends.
-        MissingRecordCountError: A file with a deletion vector lacks its number of rows.
+        MissingRecordCountError: A file lacks its number of rows, which a deletion vector or Iceberg compatibility needs.
+        IcebergCompatError: The table could not be read as an Iceberg table, as a property says.
         InvalidProtocolError: The protocol contradicts itself.
         UnsupportedReaderFeatureError: The table cannot be read here.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
@@ -53,6 +63,10 @@ def check_commit(
     if is_append_only(metadata.configuration) and _changes_data(actions.removes):
         raise AppendOnlyTableError(table=table)
     _check_record_counts(table, actions.adds)
+    if actions.metadata or actions.protocol:
+        check_iceberg_compat(table, metadata, protocol, before)
+    if versions := compat_versions(metadata.configuration):
+        _check_files_for_iceberg(table, actions.adds, versions[0])
     check_rows(table, actions, protocol, metadata, enforces=enforces)
 
 
@@ -114,6 +128,17 @@ def _check_record_counts(table: str, adds: pa.Table) -> None:
     unknown = marked["path"].filter(pc.is_null(record_counts(marked["stats"].combine_chunks())))
     if len(unknown):
         raise MissingRecordCountError(table=table, path=unknown[0].as_py(), needed_for="deletion vectors")
+
+
+def _check_files_for_iceberg(table: str, adds: pa.Table, version: int) -> None:
+    """What this version of compatibility requires of new files. Raises as ``check_commit``."""
+    unknown = adds["path"].filter(pc.is_null(record_counts(adds["stats"].combine_chunks())))
+    if len(unknown):
+        raise MissingRecordCountError(table=table, path=unknown[0].as_py(), needed_for="Iceberg compatibility")
+    marked = adds["path"].filter(pc.is_valid(adds["deletion_vector"]))
+    if version <= 2 and len(marked):  # noqa: PLR2004 (the third allows deletion vectors)
+        detail = f"{marked[0].as_py()} would have a deletion vector"
+        raise_for(table, [Violation(property=COMPATIBLE[version], detail=detail, cure="write the file without the rows")])
 
 
 def check_rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_delta.core.actions import CommitInfo
@@ -28,6 +28,7 @@ class CommitResult:
         already_committed: Whether that commit was made by another try of the same task (same token), not by this one.
         commit_info: The commit's provenance, or what will be that of a staged one; None when there is neither.
         lost_bins: Of ``commit_rewrites``: which bins were left out, because a winner had removed one of their inputs.
+        after_commit: What was done after the commit that is worth telling, by name; JSON values.
         hook_failures: What went wrong after the commit; the commit stands.
         staged: The handle of the commit that was staged instead of made, as ``operations.staging.handle_of`` describes it;
             ``already_committed`` then says that another try had staged it.
@@ -42,6 +43,7 @@ class CommitResult:
     already_committed: bool = False
     commit_info: CommitInfo | None = None
     lost_bins: tuple[int, ...] = ()
+    after_commit: Mapping[str, Any] = field(default_factory=dict)
     hook_failures: tuple[str, ...] = ()
     staged: Mapping[str, Any] | None = None
 

@@ -224,6 +224,7 @@ class OptimisticTransaction:
             AppendOnlyTableError: Rows would go from a table that only takes appends.
             DuplicateActionError: A file, application or domain is named twice.
             InvalidCommitError: A rule of the protocol is broken.
+            IcebergCompatError: The table could not be read as an Iceberg table, as a property says.
             MissingRecordCountError: The statistics of a file lack its required number of rows.
             UnsupportedWriterFeatureError: The table needs writers that know more, or that enforce what this one did not name.
         """
@@ -301,7 +302,7 @@ class OptimisticTransaction:
         Raises:
             As ``commit``.
         """
-        check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=attempt.enforces)
+        _check(attempt)
         return self._write(replace(attempt, deletion_vectors=self._deletion_vectors), max_attempts)
 
     def _nothing_to_commit(self) -> CommitResult:
@@ -310,7 +311,7 @@ class OptimisticTransaction:
     def _commit(self, attempt: CommitAttempt, max_attempts: int) -> CommitResult:
         check_access(self._store, attempt.protocol_after)
         check_identity(self._store, attempt.metadata_after)
-        check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=attempt.enforces)
+        _check(attempt)
         check_log_is_the_one_read(self._store, self._snapshot)
         has_times = are_enabled(attempt.metadata_after.configuration)
         attempt = prepared(
@@ -356,8 +357,7 @@ class OptimisticTransaction:
         if outcome.by_duplicate_attempt or not outcome.committed:
             return result
         _logger.info("Committed version %d of %s", result.version, attempt.table)
-        failures = run_hooks(self._hooks, attempt.table, result, outcome.actions, outcome.metadata)
-        return replace(result, hook_failures=tuple(failures))
+        return run_hooks(self._hooks, attempt.table, result, outcome.actions, outcome.metadata)
 
     def _attempt(
         self,
@@ -402,3 +402,15 @@ class OptimisticTransaction:
             tags=tags,
         )
         return replace(attempt, actions=replace(actions, commit_info=info))
+
+
+def _check(attempt: CommitAttempt) -> None:
+    """What the protocol requires of the commit by itself. Raises as ``check_commit``."""
+    check_commit(
+        attempt.table,
+        attempt.actions,
+        attempt.protocol_after,
+        attempt.metadata_after,
+        before=attempt.metadata,
+        enforces=attempt.enforces,
+    )

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.transaction.commit_result import CommitResult
 
-PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], None]
-"""Gets what was written, and the table's metadata as committed."""
+PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], Mapping[str, Any] | None]
+"""Gets what was written, and the table's metadata as committed; gives what the result is to say of its work, if anything."""
 
 _logger = logging.getLogger(__name__)
 
 
 def run_hooks(
     hooks: Iterable[PostCommitHook], table: str, result: CommitResult, actions: CommitActions, metadata: Metadata
-) -> Iterator[str]:
-    """Run each of them, whatever becomes of the others; gives what went wrong, as the result reports it."""
+) -> CommitResult:
+    """Run each of them, whatever becomes of the others; gives the result with what they did and what went wrong."""
+    done: dict[str, Any] = {}
+    failures: list[str] = []
     for hook in hooks:
         try:
-            hook(result, actions, metadata)
+            done |= hook(result, actions, metadata) or {}
         except Exception as error:  # noqa: BLE001 - the commit stands, whatever happens after it
             _logger.warning(
                 "%s: version %d is committed, but work after it failed:\n%s",
@@ -31,4 +34,5 @@ def run_hooks(
                 result.version,
                 printable_lines(traceback.format_exc()),
             )
-            yield f"{type(error).__name__}: {error}"
+            failures.append(f"{type(error).__name__}: {error}")
+    return replace(result, after_commit=done, hook_failures=tuple(failures))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 
+from airflow_delta.core.schema import all_fields
+from airflow_delta.core.schema.column_mapping import nested_ids
 from airflow_delta.core.schema.void_columns import holds_void
 from airflow_delta.spark.io.arrow_sink import write_in_workers
 from airflow_delta.spark.io.engines import Engine, engine_for
@@ -40,7 +42,8 @@ def write_files(
     if size is not None and is_done_here(spark, sink.columns, size):
         return write_in_workers(frame, sink, aggregates, here=True)
     engine = engine_for(spark, [staging.table_uri], staging.store.storage_options)
-    if holds_void(sink.columns):  # Spark's writer refuses such columns, which files leave out
+    # Spark's writer refuses void columns, which files leave out, and gives no ids to elements of lists and maps.
+    if holds_void(sink.columns) or any(map(nested_ids, all_fields(sink.columns))):
         engine = Engine.ARROW
     variants = variant_settings(sink.columns, sink.configuration)
     fit = fit_for_jvm(frame, variants=variants) if engine is Engine.JVM else None

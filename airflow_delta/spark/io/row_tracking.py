@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.row_ids import RowIds
-from airflow_delta.core.schema import StructField, StructType
-from airflow_delta.core.schema.data_types import LONG
+from airflow_delta.core.schema import StructType
 
 
 def row_id_column(metadata: Metadata) -> StructType:
     """The column in which files of changed rows hold their ids; none where the table does not track rows."""
     row_ids = RowIds.from_configuration(metadata.configuration)
-    name = row_ids.id_column if row_ids else None
-    return StructType((StructField(name, LONG),) if name else ())
+    if row_ids is None:
+        return StructType(())
+    return StructType(tuple(field for field in row_ids.written_fields if field.name == row_ids.id_column))
 
 
 def statistics_of(schema: StructType, configuration: Mapping[str, str]) -> dict[str, str]:

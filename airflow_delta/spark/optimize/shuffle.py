@@ -89,8 +89,14 @@ class CopiedColumns:
 
     @property
     def stored(self) -> StructType:
-        """All columns of a file."""
+        """All columns of a file, as they are read."""
         return StructType((*self.schema.fields, *self.partitions.fields, *(self.row_ids.fields if self.row_ids else ())))
+
+    @property
+    def written(self) -> StructType:
+        """All columns of a new file."""
+        row_ids = self.row_ids.written_fields if self.row_ids else ()
+        return StructType((*self.schema.fields, *self.partitions.fields, *row_ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +204,7 @@ class OutputWriter:
         # Neither ids nor partition columns have statistics.
         selection = replace(self.selection, indexed_columns=len(self.selection.leaves(self.columns.schema)))
         options: dict[str, Any] = {"compression": self.codec, "selection": selection, "table": self.table.table_uri}
-        with DataFileWriter(filesystem, location, self.columns.stored, **options) as writer:
+        with DataFileWriter(filesystem, location, self.columns.written, **options) as writer:
             rows_read = 0
             for announced, rows in self._rows(messages):
                 writer.write(rows)

@@ -102,7 +102,7 @@ class RewriteWorker:
         stored = self._stored if kept_columns is None else kept_columns.rest
         with ExitStack() as stack:
             files = self._new_file(
-                stack, self.directory, f"part-{output:05d}", self._stored, self._selection, kept=kept_columns
+                stack, self.directory, f"part-{output:05d}", self._written, self._selection, kept=kept_columns
             )
             recorded = self._new_file(stack, self.change_directory, f"cdc-{output:05d}", self._recorded, _NO_STATISTICS)
             for batch, kept in copied_rows(self.table, stored, self.row_ids, inputs):
@@ -126,6 +126,11 @@ class RewriteWorker:
     @property
     def _stored(self) -> StructType:
         return StructType((*self.schema.fields, *self.partitions.fields, *(self.row_ids.fields if self.row_ids else ())))
+
+    @property
+    def _written(self) -> StructType:
+        row_ids = self.row_ids.written_fields if self.row_ids else ()
+        return StructType((*self.schema.fields, *self.partitions.fields, *row_ids))
 
     @property
     def _recorded(self) -> StructType:

@@ -20,6 +20,7 @@ from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, NO_ADDS, Metadata
 from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE_FIELD
 from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema.data_types import BINARY, STRING
 from airflow_delta.spark.constraints.violations import as_stored, example_of, violations
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.file_sink import FileSink
@@ -29,6 +30,7 @@ from airflow_delta.spark.io.row_tracking import statistics_of
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import schema_of
 from airflow_delta.spark.io.written_files import WrittenFiles
+from airflow_delta.spark.schema_conversion import quoted
 
 _ROWS, _PARTITIONS, _VIOLATIONS, _EXAMPLE = "__rows", "__partitions", "__violations", "__example"
 _NO_COLUMNS = StructType(())
@@ -149,6 +151,10 @@ def _write_through_sink(
     """The rows as files, and the partition values behind the names of their directories."""
     schema = schema_of(metadata)
     stored = schema.without(metadata.partition_columns)
+    for column in extra.fields:
+        if column.name in metadata.partition_columns and column.type in (STRING, BINARY):  # an empty one is NULL in the log
+            value = F.col(quoted(column.name))
+            frame = frame.withColumn(column.name, F.when(F.length(value) > 0, value))
     transport = PartitionTransport(tuple(field for field in schema.fields if field.name in metadata.partition_columns))
     columns = StructType((*stored.fields, *extra.fields))
     directory = _directory_column(StructType((*schema.fields, *extra.fields))) if transport.fields else None

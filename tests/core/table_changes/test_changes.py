@@ -293,7 +293,7 @@ def test_a_table_does_not_become_catalog_managed_by_its_path(table):
     assert table.versions == (1, 2)
 
 
-@pytest.mark.parametrize("name", ["icebergCompatV1", "novelty"])
+@pytest.mark.parametrize("name", ["icebergWriterCompatV2", "novelty"])
 def test_features_that_are_not_known_here_are_not_added(table, name):
     table.create()
     with pytest.raises(UnsupportedWriterFeatureError) as caught:

@@ -190,8 +190,8 @@ def test_columns_of_the_change_feed_are_its_own(table):
 
 def test_features_that_are_not_known_here_are_refused(table):
     with pytest.raises(UnsupportedWriterFeatureError) as caught:
-        table.create(properties={"delta.enableIcebergCompatV2": "true"})
-    assert caught.value.features == ("icebergCompatV2",)
+        table.create(properties={"delta.feature.novelty": "supported"})
+    assert caught.value.features == ("novelty",)
     with pytest.raises(InvalidTablePropertyError):
         table.create(properties={"delta.isolationLevel": "WriteSerializable"})
 

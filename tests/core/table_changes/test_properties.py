@@ -60,7 +60,7 @@ def test_what_is_about_the_protocol_is_obeyed_and_not_stored():
         ("airflow_delta.bloomFilter.numItems", ["1", "1000000"], ["0", "-1", "many"]),
         ("delta.targetFileSize", ["134217728", "128mb", "1GB"], ["big", "0", "-1"]),
         ("delta.autoOptimize.autoCompact", ["auto", "true"], ["sometimes"]),
-        ("delta.universalFormat.enabledFormats", [""], ["iceberg"]),
+        ("delta.universalFormat.enabledFormats", ["", "iceberg"], ["hudi", "iceberg,hudi"]),
     ],
 )
 def test_values_are_checked(name, good, bad):

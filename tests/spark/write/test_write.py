@@ -98,7 +98,7 @@ def test_rows_that_no_table_can_hold_are_refused_and_nothing_is_created(write_ro
 @pytest.mark.parametrize(
     ("properties", "error"),
     [
-        ({"delta.feature.icebergCompatV1": "supported"}, UnsupportedWriterFeatureError),
+        ({"delta.feature.novelty": "supported"}, UnsupportedWriterFeatureError),
         ({"delta.constraints.c": "id > 0"}, InvalidTablePropertyError),
         ({"delta.apendOnly": "true"}, InvalidTablePropertyError),
     ],
