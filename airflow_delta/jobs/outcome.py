@@ -26,7 +26,7 @@ def of_transaction(log: DeltaLog, operation: str, commit: CommitResult, details:
         result,
         conflicts=commit.conflicts,
         attempts=commit.attempts,
-        details=details or {},
+        details={**commit.after_commit, **(details or {})},
         warnings=after_commit_warnings(commit),
     )
 

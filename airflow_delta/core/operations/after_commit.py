@@ -1,9 +1,12 @@
-"""What follows a commit of ours: publication, the checkpoint that is due, the version's checksum, log cleanup, and manifests.
+"""What follows a commit of ours: publication, a checkpoint, a checksum, log cleanup, manifests, and Iceberg's metadata.
 
 Each is a hook of its own: a failure is reported in the commit's result, and never fails the commit nor the other hooks.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.log.log_replay import LogReplay
@@ -12,10 +15,12 @@ from airflow_delta.core.log.managed_log_store import publish_ratified
 from airflow_delta.core.log.version_checksum import VersionChecksum, read_checksum
 from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
 from airflow_delta.core.operations.checksum_writer import counted_checksum, next_checksum, write_checksum
+from airflow_delta.core.operations.iceberg import ICEBERG_KEY, write_iceberg_metadata
 from airflow_delta.core.operations.log_cleanup import clean_up_log
 from airflow_delta.core.operations.manifest import keeps_manifests, update_manifests
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_features.iceberg_compat import has_iceberg_metadata
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.post_commit_hooks import PostCommitHook
 from airflow_delta.core.transaction.table_properties import checkpoint_interval, cleans_up_log
@@ -32,7 +37,14 @@ class AfterCommit:
     @property
     def hooks(self) -> tuple[PostCommitHook, ...]:
         """In their order: the checkpoint counts the files, which the checksum then says."""
-        return self._publish, self._write_checkpoint, self._write_checksum, self._clean_up, self._update_manifests
+        return (
+            self._publish,
+            self._write_checkpoint,
+            self._write_checksum,
+            self._clean_up,
+            self._update_manifests,
+            self._convert_to_iceberg,
+        )
 
     def forget_another_table(self, found: LogReplay) -> None:
         """The log was read from the start: what is remembered may be of a table that was there before."""
@@ -81,3 +93,11 @@ class AfterCommit:
     def _update_manifests(self, _result: CommitResult, actions: CommitActions, metadata: Metadata) -> None:
         if keeps_manifests(metadata.configuration):
             update_manifests(self._log.refresh(), actions)
+
+    def _convert_to_iceberg(self, result: CommitResult, actions: CommitActions, metadata: Metadata) -> Mapping[str, Any] | None:
+        if not has_iceberg_metadata(metadata):
+            return None
+        done = write_iceberg_metadata(
+            self._log, version=result.version, timestamp=result.timestamp, metadata=metadata, actions=actions
+        )
+        return {ICEBERG_KEY: done.to_json()}

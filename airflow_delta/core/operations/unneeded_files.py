@@ -13,11 +13,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_delta.core.actions import Metadata
 from airflow_delta.core.data_files.deletion_vector import deletion_vector_path
 from airflow_delta.core.errors import CorruptLogError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.table_features.iceberg_compat import METADATA_FOLDER, has_iceberg_metadata
 
 LISTED_FILE = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
 """Columns of listed files: path below the root (not percent-encoded), bytes, milliseconds since the epoch."""
@@ -28,7 +30,9 @@ _STAGED = r"(?s)^write-[0-9a-f]{32}/.*$"
 _ODD_PATH = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.{0,2}(/|$)"
 
 
-def unneeded_files(listed: pa.Table, needed: pa.ChunkedArray, partition_columns: Iterable[str], cutoff: int) -> pa.Table:
+def unneeded_files(
+    listed: pa.Table, needed: pa.ChunkedArray, partition_columns: Iterable[str], cutoff: int, *, kept_below: Iterable[str] = ()
+) -> pa.Table:
     """Those of the listed files that may go.
 
     Args:
@@ -36,8 +40,9 @@ def unneeded_files(listed: pa.Table, needed: pa.ChunkedArray, partition_columns:
         needed: Paths that must stay, as ``named_paths`` gives them.
         partition_columns: Directories named after them (physical names) are not hidden, whatever their names begin with.
         cutoff: Milliseconds since the epoch; files modified since then stay.
+        kept_below: Directories of which all stays, each with a slash at its end.
     """
-    roots = other_tables(listed["path"])
+    roots = [*other_tables(listed["path"]), *kept_below]
     old = listed.filter(pc.less(listed["modification_time"], cutoff))
     spare = old.filter(pc.invert(pc.is_in(old["path"], needed)))
     odd = needed.filter(pc.match_substring_regex(needed, _ODD_PATH))
@@ -47,6 +52,11 @@ def unneeded_files(listed: pa.Table, needed: pa.ChunkedArray, partition_columns:
     for root in roots:
         spare = spare.filter(pc.invert(pc.starts_with(spare["path"], pattern=root)))
     return spare
+
+
+def folders_of_other_formats(metadata: Metadata) -> tuple[str, ...]:
+    """Where the metadata of other formats lies as long as the table has it, as ``kept_below`` of ``unneeded_files``."""
+    return (f"{METADATA_FOLDER}/",) if has_iceberg_metadata(metadata) else ()
 
 
 def named_paths(files: Iterable[pa.Table], *, table: str) -> pa.ChunkedArray:

@@ -26,7 +26,7 @@ from airflow_delta.core.operations.bulk_delete import LOCAL_SCHEMES
 from airflow_delta.core.operations.pins import Pin, PinFolder, read_pin_folder, release_expired
 from airflow_delta.core.operations.staged_folder import sweep, unexpired_files
 from airflow_delta.core.operations.table_log import TableLog
-from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
+from airflow_delta.core.operations.unneeded_files import folders_of_other_formats, named_paths, unneeded_files
 from airflow_delta.core.operations.vacuum_candidates import (
     due_commits,
     inventoried_files,
@@ -169,7 +169,9 @@ def vacuum(
     snapshot = _writable(log.refresh())  # after the listing: what was committed while it ran is kept
     staged = unexpired_files(snapshot.store, log.clock())
     needed = named_paths([*_needed_files(snapshot, cutoff), *protected, *staged], table=snapshot.table_uri)
-    files_to_delete = unneeded_files(candidates, needed, _partition_names(snapshot), cutoff)
+    files_to_delete = unneeded_files(
+        candidates, needed, _partition_names(snapshot), cutoff, kept_below=folders_of_other_formats(snapshot.metadata)
+    )
     now = log.clock()
     pins = read_pin_folder(log.store)
     kept = pins.versions(now)

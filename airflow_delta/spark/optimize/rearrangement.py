@@ -62,7 +62,7 @@ def commit_rearrangement(
             snapshot.table_uri, commit.version, commit.commit_info, already_committed=commit.already_committed
         )
     warnings = after_commit_warnings(commit)
-    return replace(result, conflicts=commit.conflicts, attempts=commit.attempts, warnings=warnings)
+    return replace(result, conflicts=commit.conflicts, attempts=commit.attempts, details=commit.after_commit, warnings=warnings)
 
 
 def planned_metrics(inputs: pa.Table, new_files: int) -> dict[str, int]:

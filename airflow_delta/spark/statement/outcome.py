@@ -56,6 +56,7 @@ def result_of(
         metrics=result.metrics if commit.already_committed else dict(metrics),
         conflicts=(*retried, *commit.conflicts),
         attempts=commit.attempts + len(retried),
+        details={**commit.after_commit, **result.details},
         warnings=after_commit_warnings(commit),
     )
 

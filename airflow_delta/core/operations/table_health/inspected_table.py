@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.log.log_segment import LogListing, list_log
 from airflow_delta.core.operations.table_log import TableLog
-from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
+from airflow_delta.core.operations.unneeded_files import folders_of_other_formats, named_paths, unneeded_files
 from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -87,4 +87,5 @@ def _needed(snapshot: Snapshot, now: int) -> pa.ChunkedArray:
 
 def _unneeded(snapshot: Snapshot, listed: pa.Table, needed: pa.ChunkedArray, now: int) -> pa.Table:
     names = {physical_name(field) for field in snapshot.schema.fields if field.name in snapshot.partition_columns}
-    return unneeded_files(listed, needed, names, _cutoff(snapshot, now))
+    kept = folders_of_other_formats(snapshot.metadata)
+    return unneeded_files(listed, needed, names, _cutoff(snapshot, now), kept_below=kept)

@@ -1,0 +1,295 @@
+"""Iceberg's metadata of a version of a Delta table: written after a commit, from where the last conversion ended.
+
+The data files are shared; only what names them is written. A metadata file takes the next free number in one step, so that of
+two writers one makes it and the other looks again; one that was lost is made up for by the next.
+Specification: https://iceberg.apache.org/spec/, "Table Metadata", "File System Tables".
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.snapshots import MetadataLogEntry, Operation, Snapshot
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+from airflow_delta.core.actions import CommitActions, Metadata
+from airflow_delta.core.errors import IcebergConversionError
+from airflow_delta.core.operations.iceberg.changed_files import CONVERTED_FILE, ChangedFiles, files_since
+from airflow_delta.core.operations.iceberg.conversion_result import IcebergConversion
+from airflow_delta.core.operations.iceberg.data_files import FileConverter, absolute_names, check_convertible
+from airflow_delta.core.operations.iceberg.manifests import Manifests, live_files
+from airflow_delta.core.operations.iceberg.schema import iceberg_schema, partition_spec
+from airflow_delta.core.operations.iceberg.table_files import (
+    HINT,
+    UNREADABLE,
+    TableFileIO,
+    latest_number,
+    location_of,
+    metadata_path,
+    read_metadata,
+)
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.schema import parse_schema
+from airflow_delta.core.transaction.table_properties import deleted_file_retention
+
+MOST_KEPT: Final = 100
+"""Snapshots, and metadata files, that are kept at most."""
+
+_TRIES = 5
+_VERSION, _TIME, _TABLE_ID = "delta-version", "delta-timestamp", "airflow_delta.table-id"
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedVersion:
+    """The version of a Delta table that is to be converted.
+
+    Attributes:
+        version: Its number.
+        timestamp: Of its commit, milliseconds since the epoch.
+        metadata: The table's.
+        actions: Of its commit, where they are at hand.
+    """
+
+    version: int
+    timestamp: int
+    metadata: Metadata
+    actions: CommitActions | None = None
+
+
+def convert(log: TableLog, wanted: ConvertedVersion) -> IcebergConversion:
+    """Write Iceberg's metadata of this version, unless a conversion has come as far.
+
+    Raises:
+        IcebergConversionError: Iceberg's metadata, as it is written here, cannot say what the table holds; or other writers
+            took the number each time.
+        InvalidPartitionValueError: A partition value is not of its column's type.
+        OSError: The storage failed; the next commit makes up for it.
+    """
+    for _ in range(_TRIES):
+        number = latest_number(log.store)
+        step = _Step.of(log, wanted, read_metadata(log.store, number) if number else None)
+        if step.is_done:
+            return IcebergConversion(version=wanted.version, number=number, is_new=False)
+        metadata, result = step.converted(number + 1)
+        try:
+            log.store.write_if_absent(metadata_path(number + 1), metadata.model_dump_json().encode())
+        except FileExistsError:
+            step.manifests.discard()
+            continue
+        _tidy(log, step, metadata, number + 1)
+        _logger.info("%s: Iceberg metadata v%d is of version %d", log.table_uri, number + 1, wanted.version)
+        return result
+    detail = f"other writers took the next version of the metadata {_TRIES} times"
+    raise IcebergConversionError(table=log.table_uri, detail=detail, cure="the next commit converts the table")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """From the metadata that is there to that of a version.
+
+    Attributes:
+        log: The table.
+        wanted: The version.
+        base: The metadata to go on from; None to begin anew.
+        schema: The columns then, with the id that they have there.
+        spec: The partitioning, likewise.
+        manifests: Writes manifests.
+    """
+
+    log: TableLog
+    wanted: ConvertedVersion
+    base: TableMetadataV2 | None
+    schema: Schema
+    spec: PartitionSpec
+    manifests: Manifests
+
+    @classmethod
+    def of(cls, log: TableLog, wanted: ConvertedVersion, found: TableMetadata | None) -> _Step:
+        columns, location, table = parse_schema(wanted.metadata.schema_string), location_of(log.store), log.table_uri
+        schema = iceberg_schema(columns, table=table)
+        spec = partition_spec(columns, wanted.metadata.partition_columns, table=table)
+        base = _continued(found, wanted.metadata.id, location, schema)
+        if base is not None:
+            same = next((each for each in base.schemas if each == schema), None)
+            schema = same or iceberg_schema(columns, table=table, schema_id=1 + max(each.schema_id for each in base.schemas))
+            alike = next((each for each in base.partition_specs if each.fields == spec.fields), None)
+            spec = alike or PartitionSpec(*spec.fields, spec_id=1 + max(each.spec_id for each in base.partition_specs))
+        specs = {each.spec_id: each for each in (*(base.partition_specs if base else ()), spec)}
+        manifests = Manifests(
+            io=TableFileIO(log.store, location),
+            location=location,
+            schema=schema,
+            specs=specs,
+            snapshot_id=uuid.uuid4().int >> 65,
+        )
+        return cls(log=log, wanted=wanted, base=base, schema=schema, spec=spec, manifests=manifests)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a conversion has come as far."""
+        return self.base is not None and int(self.base.properties[_VERSION]) >= self.wanted.version
+
+    def converted(self, number: int) -> tuple[TableMetadataV2, IcebergConversion]:
+        """The metadata that takes this number, and what it says."""
+        if self.base is not None:
+            last = int(self.base.properties[_VERSION])
+            changed = files_since(self.log, self.wanted.version, last, self.wanted.actions)
+            if changed is not None and (listed := self._with(changed)) is not None:
+                return self._metadata(self.base, listed, changed, number)
+            self.manifests.discard()
+            self.manifests.found.clear()
+        files = self.log.snapshot(self.wanted.version).files(columns=CONVERTED_FILE)
+        everything = ChangedFiles(added=files, removed=pa.chunked_array([], pa.string()))
+        return self._metadata(None, self._added(everything), everything, number)
+
+    def _with(self, changed: ChangedFiles) -> list[ManifestFile] | None:
+        """The manifests after the changes; None where those before cannot be read, or do not name each file that went."""
+        try:
+            kept = self._kept(changed)
+        except UNREADABLE:
+            return None
+        return None if kept is None else self.manifests.merged([*kept, *self._added(changed)], self.spec.spec_id)
+
+    def _kept(self, changed: ChangedFiles) -> list[ManifestFile] | None:
+        current = self.base.current_snapshot() if self.base else None
+        manifests = list(current.manifests(self.manifests.io)) if current else []
+        names = absolute_names(changed.removed, self.manifests.location).to_pylist()
+        added = set(absolute_names(changed.added["path"], self.manifests.location).to_pylist()) if names else set()
+        kept = self.manifests.without(manifests, frozenset(names)) if names else manifests
+        return kept if set(names) - added <= self.manifests.found else None
+
+    def _added(self, changed: ChangedFiles) -> list[ManifestFile]:
+        check_convertible(changed.added, table=self.log.table_uri)
+        columns = parse_schema(self.wanted.metadata.schema_string)
+        fields = [next(field for field in columns.fields if field.name == each.name) for each in self.spec.fields]
+        converter = FileConverter(location=self.manifests.location, partition_fields=tuple(fields), spec_id=self.spec.spec_id)
+        return self.manifests.added(converter.data_files(changed.added), self.spec.spec_id)
+
+    def _metadata(
+        self, base: TableMetadataV2 | None, listed: Sequence[ManifestFile], changed: ChangedFiles, number: int
+    ) -> tuple[TableMetadataV2, IcebergConversion]:
+        wanted, schemas = self.wanted, base.schemas if base else []
+        specs, old = base.partition_specs if base else [], base.snapshots if base else []
+        parent = base.current_snapshot_id if base else None
+        sequence = base.last_sequence_number if base else 0
+        time = max([wanted.timestamp, *(snapshot.timestamp_ms for snapshot in old)])
+        removed = len(self.manifests.found)
+        new = []
+        if len(changed.added) or removed:
+            sequence += 1
+            new = [self._snapshot(listed, changed, parent=parent, sequence=sequence, time=time)]
+        kept = [*self._unexpired(old), *new] if new else old
+        document = {
+            "location": self.manifests.location,
+            "table-uuid": base.table_uuid if base else uuid.uuid4(),
+            "last-updated-ms": max(time, self.log.clock()),
+            "last-column-id": max(self.schema.highest_field_id, base.last_column_id if base else 0),
+            "schemas": [*schemas, *([] if self.schema in schemas else [self.schema])],
+            "current-schema-id": self.schema.schema_id,
+            "partition-specs": [*specs, *([] if self.spec in specs else [self.spec])],
+            "default-spec-id": self.spec.spec_id,
+            "last-partition-id": max(
+                PARTITION_FIELD_ID_START - 1 + len(self.spec.fields), (base.last_partition_id or 0) if base else 0
+            ),
+            "properties": self._properties(),
+            "current-snapshot-id": new[0].snapshot_id if new else parent,
+            "snapshots": kept,
+            "snapshot-log": [{"snapshot-id": snapshot.snapshot_id, "timestamp-ms": snapshot.timestamp_ms} for snapshot in kept],
+            "metadata-log": self._metadata_log(base, number),
+            "sort-orders": [UNSORTED_SORT_ORDER],
+            "default-sort-order-id": UNSORTED_SORT_ORDER.order_id,
+            "last-sequence-number": sequence,
+        }
+        metadata = TableMetadataV2.model_validate(document)
+        return metadata, IcebergConversion(
+            version=wanted.version,
+            number=number,
+            added_files=len(changed.added),
+            removed_files=removed,
+            is_from_scratch=base is None,
+        )
+
+    def _snapshot(
+        self, listed: Sequence[ManifestFile], changed: ChangedFiles, *, parent: int | None, sequence: int, time: int
+    ) -> Snapshot:
+        files, rows = live_files(listed)
+        removed = len(self.manifests.found)
+        if not changed.changes_data:
+            operation = Operation.REPLACE
+        elif removed:
+            operation = Operation.OVERWRITE if len(changed.added) else Operation.DELETE
+        else:
+            operation = Operation.APPEND
+        figures = {
+            "added-data-files": len(changed.added),
+            "deleted-data-files": removed,
+            "total-data-files": files,
+            "total-records": rows,
+            _VERSION: self.wanted.version,
+        }
+        document = {
+            "snapshot-id": self.manifests.snapshot_id,
+            "parent-snapshot-id": parent,
+            "sequence-number": sequence,
+            "timestamp-ms": time,
+            "manifest-list": self.manifests.write_list(listed, parent=parent, sequence_number=sequence),
+            "summary": {"operation": operation.value, **{name: str(figure) for name, figure in figures.items()}},
+            "schema-id": self.schema.schema_id,
+        }
+        return Snapshot.model_validate(document)
+
+    def _unexpired(self, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+        """Those that stay beside a new one: the data files of older ones may be gone after a vacuum."""
+        since = self.log.clock() - deleted_file_retention(self.wanted.metadata.configuration)
+        recent = [snapshot for snapshot in snapshots if snapshot.timestamp_ms >= since]
+        return (recent or list(snapshots[-1:]))[-(MOST_KEPT - 1) :]
+
+    def _properties(self) -> dict[str, str]:
+        wanted = self.wanted
+        return {_VERSION: str(wanted.version), _TIME: str(wanted.timestamp), _TABLE_ID: wanted.metadata.id}
+
+    def _metadata_log(self, base: TableMetadataV2 | None, number: int) -> list[MetadataLogEntry]:
+        if base is None:
+            return []
+        name = f"{self.manifests.location}/{metadata_path(number - 1)}"
+        entry = MetadataLogEntry.model_validate({"metadata-file": name, "timestamp-ms": base.last_updated_ms})
+        return [*base.metadata_log, entry][-(MOST_KEPT - 1) :]
+
+
+def _continued(found: TableMetadata | None, table_id: str, location: str, schema: Schema) -> TableMetadataV2 | None:
+    """The metadata, if it was written here, of the same table at the same place, with columns that are still there."""
+    if not isinstance(found, TableMetadataV2) or found.location != location or found.properties.get(_TABLE_ID) != table_id:
+        return None
+    version, ids = found.properties.get(_VERSION, ""), set(schema.field_ids)
+    is_ours = version.isascii() and version.isdecimal()
+    is_partitioned = all(field.source_id in ids for spec in found.partition_specs for field in spec.fields)
+    return found if is_ours and is_partitioned else None
+
+
+def _tidy(log: TableLog, step: _Step, metadata: TableMetadataV2, number: int) -> None:
+    """Point to the new metadata, and delete what no metadata that is kept names any more."""
+    log.store.write(HINT, str(number).encode())
+    log.store.delete([metadata_path(number - MOST_KEPT)] if number > MOST_KEPT else [])
+    kept = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+    expired = [snapshot for snapshot in step.base.snapshots if snapshot.snapshot_id not in kept] if step.base else []
+    if not expired or not metadata.snapshots:
+        return
+    # Manifests never come back: what the oldest snapshot that is kept does not name, no later one names either.
+    io = step.manifests.io
+    needed = {
+        manifest.manifest_path for each in (metadata.snapshots[0], metadata.snapshots[-1]) for manifest in each.manifests(io)
+    }
+    gone = {manifest.manifest_path for snapshot in expired for manifest in snapshot.manifests(io)} - needed
+    names = [*(snapshot.manifest_list for snapshot in expired), *sorted(gone)]
+    log.store.delete([io.path(name) for name in names])

@@ -1,0 +1,102 @@
+"""Files of Delta's log as Iceberg's data files: columns first, one chunk of files as Python objects at a time.
+
+Specification: https://iceberg.apache.org/spec/, "Manifests", ``data_file``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+
+from airflow_delta.core.errors import IcebergConversionError
+from airflow_delta.core.log.record_counts import NUM_RECORDS
+from airflow_delta.core.operations.absolute_paths import are_absolute
+from airflow_delta.core.operations.unneeded_files import unencoded
+from airflow_delta.core.schema import StructField, physical_name
+from airflow_delta.core.schema.partition_values import texts_of_key, typed_values
+
+CHUNK: Final = 10_000
+"""Files that are Python objects at once, and those of one manifest."""
+
+
+def absolute_names(paths: pa.ChunkedArray, location: str) -> pa.ChunkedArray:
+    """The files that the log names, by the names that Iceberg's readers open: absolute, not percent-encoded."""
+    plain = unencoded(paths)
+    below = pc.binary_join_element_wise(f"{location}/", plain, "")
+    rooted = pc.binary_join_element_wise("file://" if location.startswith("file:") else "", plain, "")
+    return pc.if_else(are_absolute(paths), pc.if_else(pc.starts_with(plain, "/"), rooted, plain), below)
+
+
+def check_convertible(files: pa.Table, *, table: str) -> None:
+    """Return if Iceberg's format version 2, as it is written here, can say all of these files (``CONVERTED_FILE``).
+
+    Raises:
+        IcebergConversionError: A file has a deletion vector, or its number of rows is not known.
+    """
+    marked = pc.is_valid(files["deletion_vector"])
+    if pc.any(marked, min_count=0).as_py():
+        detail = f"{pc.sum(marked).as_py()} files have deletion vectors, for which no Iceberg metadata is written"
+        raise IcebergConversionError(
+            table=table, detail=detail, cure="purge them (REORG); the commit of that converts the table"
+        )
+    uncounted = files.filter(pc.is_null(files[NUM_RECORDS.name]))
+    if len(uncounted):
+        detail = f"the statistics of {uncounted['path'][0].as_py()} lack the number of rows"
+        raise IcebergConversionError(table=table, detail=detail, cure="recompute the statistics")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileConverter:
+    """Makes data files of one table.
+
+    Attributes:
+        location: The table's root.
+        partition_fields: The partition columns, in order.
+        spec_id: Of the partitioning.
+    """
+
+    location: str
+    partition_fields: tuple[StructField, ...]
+    spec_id: int
+
+    def data_files(self, files: pa.Table) -> Iterator[DataFile]:
+        """These files (``CONVERTED_FILE``), in order. Raises ``InvalidPartitionValueError``."""
+        for start in range(0, len(files), CHUNK):
+            yield from self._chunk(files.slice(start, CHUNK))
+
+    def _chunk(self, files: pa.Table) -> Iterator[DataFile]:
+        partitions = [_partition_values(files, field) for field in self.partition_fields]
+        rows = zip(*partitions, strict=True) if partitions else iter(() for _ in range(len(files)))
+        for path, rows_, size, partition in zip(
+            absolute_names(files["path"], self.location).to_pylist(),
+            files[NUM_RECORDS.name].to_pylist(),
+            files["size"].to_pylist(),
+            rows,
+            strict=True,
+        ):
+            file = DataFile.from_args(
+                content=DataFileContent.DATA,
+                file_path=path,
+                file_format=FileFormat.PARQUET,
+                partition=Record(*partition),
+                record_count=rows_,
+                file_size_in_bytes=size,
+            )
+            file.spec_id = self.spec_id
+            yield file
+
+
+def _partition_values(files: pa.Table, field: StructField) -> list[Any]:
+    """The values as Iceberg stores them: days and microseconds since the epoch are numbers."""
+    values = typed_values(texts_of_key(files["partition_values"], physical_name(field)), field.type, column=field.name)
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    return values.to_pylist()

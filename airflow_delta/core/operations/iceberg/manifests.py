@@ -1,0 +1,231 @@
+"""Manifests: lists of data files, each of so many files as fit into memory at once.
+
+A manifest that is there is never changed: one that names a file that is gone is written anew without it.
+Specification: https://iceberg.apache.org/spec/, "Manifests", "Manifest Lists".
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Final
+
+from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.manifest import (
+    DEFAULT_READ_VERSION,
+    UNASSIGNED_SEQ,
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    construct_partition_summaries,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+    write_manifest_list,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+
+from airflow_delta.core.operations.iceberg.data_files import CHUNK
+from airflow_delta.core.operations.iceberg.table_files import FOLDER, TableFileIO
+
+FORMAT_VERSION: Final = 2
+MOST_SMALL: Final = 100
+"""So many small manifests are merged."""
+
+_SMALL = CHUNK // 2
+_BLOCK = 500
+"""Entries that are compressed together."""
+_CODEC: Final = "deflate"
+
+_MOST_SEARCHED: Final = 100
+_SYNC_BYTES: Final = 16  # behind each block of an Avro file
+
+_Status = ManifestEntryStatus
+
+
+@dataclass(kw_only=True)
+class Manifests:
+    """Writes the manifests of one snapshot, and remembers them in case that another snapshot wins.
+
+    Attributes:
+        io: Where they are written.
+        location: The table's root.
+        schema: The table's columns, also of former partitionings.
+        specs: All partitionings of the table, by id.
+        snapshot_id: Of the snapshot that is made.
+        written: What was written.
+        found: Names of data files that ``without`` has found.
+    """
+
+    io: TableFileIO
+    location: str
+    schema: Schema
+    specs: dict[int, PartitionSpec]
+    snapshot_id: int
+    written: list[str] = field(default_factory=list)
+    found: set[str] = field(default_factory=set)
+
+    def added(self, files: Iterable[DataFile], spec_id: int) -> list[ManifestFile]:
+        """Manifests of new files."""
+        entries = (
+            ManifestEntry.from_args(status=_Status.ADDED, snapshot_id=self.snapshot_id, sequence_number=None, data_file=file)
+            for file in files
+        )
+        return list(self._write(entries, spec_id))
+
+    def without(self, manifests: Sequence[ManifestFile], gone: frozenset[str]) -> list[ManifestFile]:
+        """These manifests less the files of these names; those that name none of them stay as they are.
+
+        The newest are looked into first, and no more than it takes to find all.
+        """
+        kept: list[ManifestFile] = []
+        for manifest in sorted(manifests, key=lambda each: each.sequence_number, reverse=True):
+            if len(self.found) < len(gone):
+                kept += self._without(manifest, gone)
+            else:
+                kept.append(manifest)
+        return kept
+
+    def _without(self, manifest: ManifestFile, gone: frozenset[str]) -> list[ManifestFile]:
+        entries = manifest.fetch_manifest_entry(self.io) if self._may_name(manifest, gone) else []
+        named = {entry.data_file.file_path for entry in entries} & gone
+        if not named:
+            return [manifest]
+        self.found |= named
+        marked = (_entry(entry, self.snapshot_id, is_gone=entry.data_file.file_path in named) for entry in entries)
+        return list(self._write(marked, manifest.partition_spec_id))
+
+    def _may_name(self, manifest: ManifestFile, gone: frozenset[str]) -> bool:
+        """Whether the text of any of these names is in it, found without making objects of what it lists."""
+        names = [name.encode() for name in gone - self.found]
+        if len(names) > _MOST_SEARCHED:
+            return True
+        with AvroFile[Record](self.io.new_input(manifest.manifest_path)) as file:
+            codec = file.header.compression_codec()
+            while True:
+                try:
+                    file.decoder.read_int()  # how many entries the block has
+                except EOFError:
+                    return False
+                block = file.decoder.read_bytes()
+                content = codec.decompress(block) if codec else block
+                if any(name in content for name in names):
+                    return True
+                file.decoder.skip(_SYNC_BYTES)
+
+    def merged(self, manifests: Sequence[ManifestFile], spec_id: int) -> list[ManifestFile]:
+        """These manifests, with small ones of the current partitioning as few large ones where there are many of them."""
+        small = [each for each in manifests if each.partition_spec_id == spec_id and _live_files(each) < _SMALL]
+        old = [each for each in small if each.added_snapshot_id != self.snapshot_id]
+        if len(small) <= MOST_SMALL:
+            return list(manifests)
+        entries = (_entry(entry, self.snapshot_id) for manifest in old for entry in manifest.fetch_manifest_entry(self.io))
+        return [*(each for each in manifests if each not in old), *self._write(entries, spec_id)]
+
+    def write_list(self, manifests: Sequence[ManifestFile], *, parent: int | None, sequence_number: int) -> str:
+        """The list of a snapshot's manifests; gives its name."""
+        name = self._name(f"snap-{self.snapshot_id}")
+        with write_manifest_list(
+            format_version=FORMAT_VERSION,
+            output_file=self.io.new_output(name),
+            snapshot_id=self.snapshot_id,
+            parent_snapshot_id=parent,
+            sequence_number=sequence_number,
+            avro_compression=_CODEC,
+        ) as writer:
+            writer.add_manifests(list(manifests))
+        return name
+
+    def discard(self) -> None:
+        """Delete what was written: the snapshot is not made."""
+        for name in self.written:
+            self.io.delete(name)
+
+    def _write(self, entries: Iterable[ManifestEntry], spec_id: int) -> Iterator[ManifestFile]:
+        entries = iter(entries)
+        for first in entries:
+            yield self._manifest(chain([first], islice(entries, CHUNK - 1)), self.specs[spec_id])
+
+    def _manifest(self, entries: Iterator[ManifestEntry], spec: PartitionSpec) -> ManifestFile:
+        files, rows = dict.fromkeys(_Status, 0), dict.fromkeys(_Status, 0)
+        partitions, numbers = [], []
+        output = self.io.new_output(self._name("manifest"))
+        with AvroOutputFile[ManifestEntry](
+            output_file=output,
+            file_schema=self._entries_of(spec, FORMAT_VERSION),
+            record_schema=self._entries_of(spec, DEFAULT_READ_VERSION),
+            schema_name="manifest_entry",
+            metadata=self._described(spec),
+        ) as writer:
+            while block := list(islice(entries, _BLOCK)):
+                writer.write_block(block)
+                for entry in block:
+                    files[entry.status] += 1
+                    rows[entry.status] += entry.data_file.record_count
+                    partitions.append(entry.data_file.partition)
+                    if entry.status != _Status.DELETED and entry.sequence_number is not None:
+                        numbers.append(entry.sequence_number)
+        return ManifestFile.from_args(
+            manifest_path=output.location,
+            manifest_length=len(output),
+            partition_spec_id=spec.spec_id,
+            content=ManifestContent.DATA,
+            sequence_number=UNASSIGNED_SEQ,
+            min_sequence_number=min(numbers, default=UNASSIGNED_SEQ),
+            added_snapshot_id=self.snapshot_id,
+            added_files_count=files[_Status.ADDED],
+            existing_files_count=files[_Status.EXISTING],
+            deleted_files_count=files[_Status.DELETED],
+            added_rows_count=rows[_Status.ADDED],
+            existing_rows_count=rows[_Status.EXISTING],
+            deleted_rows_count=rows[_Status.DELETED],
+            partitions=construct_partition_summaries(spec, self.schema, partitions),
+        )
+
+    def _entries_of(self, spec: PartitionSpec, version: int) -> Schema:
+        file = data_file_with_partition(format_version=version, partition_type=spec.partition_type(self.schema))  # type: ignore[arg-type]
+        return manifest_entry_schema_with_data_file(format_version=version, data_file=file)  # type: ignore[arg-type]
+
+    def _described(self, spec: PartitionSpec) -> dict[str, str]:
+        return {
+            "schema": self.schema.model_dump_json(),
+            "schema-id": str(self.schema.schema_id),
+            "partition-spec": json.dumps(json.loads(spec.model_dump_json())["fields"]),
+            "partition-spec-id": str(spec.spec_id),
+            "format-version": str(FORMAT_VERSION),
+            "content": "data",
+            "avro.codec": _CODEC,
+        }
+
+    def _name(self, kind: str) -> str:
+        name = f"{self.location}/{FOLDER}/{kind}-{uuid.uuid4()}.avro"
+        self.written.append(name)
+        return name
+
+
+def _entry(entry: ManifestEntry, snapshot_id: int, *, is_gone: bool = False) -> ManifestEntry:
+    """The entry of a file that was there before."""
+    return ManifestEntry.from_args(
+        status=_Status.DELETED if is_gone else _Status.EXISTING,
+        snapshot_id=snapshot_id if is_gone else entry.snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )
+
+
+def _live_files(manifest: ManifestFile) -> int:
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+
+
+def live_files(manifests: Iterable[ManifestFile]) -> tuple[int, int]:
+    """How many files and rows these manifests hold."""
+    listed = list(manifests)
+    rows = sum((each.added_rows_count or 0) + (each.existing_rows_count or 0) for each in listed)
+    return sum(map(_live_files, listed)), rows
