@@ -90,8 +90,9 @@ class DeltaDropOperator(DeltaCoreOperator):
 
         name = self.hook.name_in_catalog(self.table)
         names = DroppedNames.of_task(context, self.hook, name, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
-        found, earlier = self._found(name), names.earlier()
-        if found is not None and (earlier is None or found.is_same_table(earlier)):
+        earlier = names.earlier()
+        found = self._found(name, earlier)
+        if found is not None:
             return self._deliver(self._drop(name, found, names, context), context)
         if earlier is None and not self.if_exists and not names.may_be_forgotten:
             raise TableNameNotFoundError(catalog=self.hook.catalog_label, name=str(name), detail="the name is not there")
@@ -101,16 +102,21 @@ class DeltaDropOperator(DeltaCoreOperator):
             document = document.with_warnings([warning])
         return self._deliver(document, context)
 
-    def _found(self, name: TableName) -> DroppedName | None:
-        """What the catalog has under the name, if this may be dropped; None for nothing."""
-        from airflow_delta.catalogs.catalog import resolve
-        from airflow_delta.catalogs.errors import ManagedTableError
+    def _found(self, name: TableName, earlier: DroppedName | None) -> DroppedName | None:
+        """What the catalog has under the name, if this may be dropped; None for nothing, and for what got the name since."""
+        from airflow_delta.catalogs.entry import DELTA
+        from airflow_delta.catalogs.errors import ManagedTableError, NotADeltaTableError
 
         catalog = self.hook.catalog
         assert catalog is not None  # noqa: S101 - or there would be no names
-        if catalog.find(name) is None:
+        entry = catalog.find(name)
+        if entry is None:
             return None
-        entry = resolve(catalog, name)
+        found = DroppedName(location=entry.location, table_id=entry.table_id, version=entry.version)
+        if earlier is not None and not found.is_same_table(earlier):
+            return None
+        if entry.provider != DELTA:
+            raise NotADeltaTableError(catalog=catalog.label, name=str(name), provider=entry.provider)
         if entry.is_managed:
             raise ManagedTableError(catalog=catalog.label, name=str(name))
         if self.delete_files and entry.table_id is None:
@@ -119,7 +125,7 @@ class DeltaDropOperator(DeltaCoreOperator):
                 detail=f"what the catalog {catalog.label} has as {name} does not hold the id of its table",
                 cure="publish the table once, by a commit to its name, or drop the name alone with delete_files=False",
             )
-        return DroppedName(location=entry.location, table_id=entry.table_id, version=entry.version)
+        return found
 
     def _drop(self, name: TableName, found: DroppedName, names: DroppedNames, context: Context) -> ResultDocument:
         catalog = self.hook.catalog

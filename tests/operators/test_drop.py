@@ -132,6 +132,27 @@ def test_a_retry_leaves_the_table_that_got_the_name_since(unity, orders, tmp_pat
     assert DeltaTable(str(tmp_path / "other")).to_pyarrow_table().num_rows == 1
 
 
+class LostAsTheNameBecameManaged(DeltaDropOperator):
+    """The first try ends when the name is gone; before the next one a managed table gets it."""
+
+    tables = None
+
+    def _delete_files(self, found, context):
+        if context["ti"].try_number == 1 and not self.hook.catalog.find(ORDERS):
+            other = self.hook.table_uri("other")
+            write_deltalake(other, pa.table({"id": [1]}))
+            publish(self.hook.catalog, ORDERS, TableDescription.of(DeltaLog.for_table(other).snapshot()))
+            self.tables[KEY]["table-type"] = "MANAGED"
+            raise RuntimeError("the worker is lost")
+        return super()._delete_files(found, context)
+
+
+def test_a_retry_ends_its_work_although_another_kind_of_table_got_the_name(unity, orders, run_task, monkeypatch):
+    monkeypatch.setattr(LostAsTheNameBecameManaged, "tables", unity.tables)
+    run = run_task(lambda: drop(LostAsTheNameBecameManaged, delete_files=True), retries=1)
+    assert (run.state, run.result["table"], files(orders), list(unity.tables)) == ("success", str(orders), [], [KEY])
+
+
 @pytest.mark.parametrize("table", ["/lake/orders", "s3://lake/orders", "orders"])
 def test_a_path_is_refused_where_the_dag_is_written(table):
     with pytest.raises(InvalidStatementError, match="a name of the catalog"):
