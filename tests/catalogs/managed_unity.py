@@ -34,7 +34,7 @@ class ManagedUnity:
         return self.server.names
 
     def settings(self, **more):
-        return CatalogSettings(type="unity", uri=self.uri, name="main", credentials={"token": TOKEN}, **more)
+        return CatalogSettings(type="unity", uri=self.uri, name="main", credentials={"token": self.server.token}, **more)
 
     def environment(self, **more):
         """The variable of a process that knows the catalog."""
@@ -81,7 +81,9 @@ class ManagedOrders:
         return [info["version"] for info in self.kept.record]
 
     def log(self):
-        commits = UnityCommits(uri=self.unity.uri, table_id=self.table_id, table_uri=self.location, token=lambda: TOKEN)
+        commits = UnityCommits(
+            uri=self.unity.uri, table_id=self.table_id, table_uri=self.location, token=lambda: self.unity.server.token
+        )
         return DeltaLog.for_table(self.location, self.options, commits=commits)
 
     def rows(self, version=None):
@@ -90,9 +92,9 @@ class ManagedOrders:
 
 
 @contextmanager
-def managed_unity():
+def managed_unity(token=TOKEN):
     """A running server."""
-    server = UnityServer(token=TOKEN, names=Unity(tokens={TOKEN: None}))
+    server = UnityServer(token=token, names=Unity(tokens={token: None}))
     try:
         yield ManagedUnity(server)
     finally:
