@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from airflow_delta.catalogs.errors import CatalogRequestError
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import SequenceStatement
-from airflow_delta.core.statements.publish import STAGED_KEY, StagedHandle
+from airflow_delta.core.statements.publish import PUBLISHED_KEY, STAGED_KEY, StagedHandle
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
@@ -22,8 +23,7 @@ DETAIL = "catalog"
 """Of a result's details: ``catalog`` and ``name``; ``published``, in what the entry differed from the table before (empty: in
 nothing); and where it could not be published ``error``, as ``DeltaError.to_json`` has it."""
 
-PUBLISHED_KEY = "published"
-"""Of the details of what ``DeltaPublishOperator`` did: the tables, in the order of the handles."""
+_Tables = TypeVar("_Tables")
 
 
 class Names(Protocol):
@@ -41,6 +41,24 @@ class Names(Protocol):
         """The name that a text is; None for a path."""
 
 
+def _never_failing(
+    publish: Callable[[Names, _Tables, ResultDocument], ResultDocument],
+) -> Callable[[Names, _Tables, ResultDocument], ResultDocument]:
+    """The function, which leaves the document with a warning where that is not as this version writes it."""
+
+    @wraps(publish)
+    def guarded(names: Names, tables: _Tables, document: ResultDocument) -> ResultDocument:
+        try:
+            return publish(names, tables, document)
+        except Exception as failure:  # noqa: BLE001 - the commit stands
+            detail = redact(f"{type(failure).__name__}: {failure}")[:1_000]
+            warning = f"publishing in the catalog failed: {detail}; the next task by the name does it"
+            return document.with_warnings([*(document.outcome.warnings if document.outcome else ()), warning])
+
+    return guarded
+
+
+@_never_failing
 def with_publication(names: Names, table: str, document: ResultDocument) -> ResultDocument:
     """The document of a task that names its table in a catalog, after the table was published there as it is now.
 
@@ -65,6 +83,7 @@ def with_publication(names: Names, table: str, document: ResultDocument) -> Resu
     return publications.with_details(details)
 
 
+@_never_failing
 def with_publications_of_statements(names: Names, sequence: SequenceStatement, document: ResultDocument) -> ResultDocument:
     """The document of several statements, after the table of each that names it was published; see ``with_publication``.
 
@@ -86,6 +105,7 @@ def with_publications_of_statements(names: Names, sequence: SequenceStatement, d
     return publications.with_details({**outcome.details, STATEMENTS_KEY: results})
 
 
+@_never_failing
 def with_publications_of_handles(names: Names, handles: Sequence[StagedHandle], document: ResultDocument) -> ResultDocument:
     """The document of a task that commits what others have staged, after each table that they named was published.
 

@@ -12,11 +12,9 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError, PublishIncompleteError
 from airflow_delta.core.operations.staging import Publication, check_together, plan_publication
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement
+from airflow_delta.core.statements.publish import PUBLISHED_KEY
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.transaction.commit_result import CommitResult
-
-PUBLISHED_KEY = "published"
-"""Key of the details with what was published: a list in the order of the handles."""
 
 
 def execute_publish(statement: PublishStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:

@@ -22,9 +22,8 @@ from airflow_delta.core.statements import (
     UpdateStatement,
     WriteStatement,
 )
-from airflow_delta.core.statements.publish import STAGED_KEY, StagedHandle
+from airflow_delta.core.statements.publish import PUBLISHED_KEY, STAGED_KEY, StagedHandle
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
-from airflow_delta.jobs.publish_statements import PUBLISHED_KEY
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.summary import summary

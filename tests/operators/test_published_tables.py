@@ -14,10 +14,10 @@ from airflow_delta.core import DeltaLog
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.operations.staged_folder import staged_id
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.core.statements.publish import STAGED_KEY
+from airflow_delta.core.statements.publish import PUBLISHED_KEY, STAGED_KEY, StagedHandle
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.jobs.catalog_publication import with_publication
+from airflow_delta.jobs.catalog_publication import with_publication, with_publications_of_handles
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators import (
     AddColumns,
@@ -195,3 +195,15 @@ def test_a_result_that_describes_another_table_is_published_nowhere(unity, tmp_p
     other = {str(tmp_path / "other"): {"description": description.to_json(), "schema_string": "{}"}}
     document = with_publication(DeltaHook("lake"), "sales.orders", ResultDocument(outcome=outcome, other_tables=other))
     assert (document.outcome.details["catalog"], unity.tables) == ({"catalog": "unity", "name": "sales.orders"}, {})
+
+
+@pytest.mark.parametrize("published", [[], [{"table": "/orders"}], "nothing"], ids=["too few", "without a member", "a text"])
+def test_a_result_that_another_version_has_written_is_a_warning_behind_the_commit(unity, published):
+    outcome = OperationResult(
+        table="/orders", version=1, read_version=0, operation="PUBLISH", committed=True, details={PUBLISHED_KEY: published}
+    )
+    handle = StagedHandle(table="/orders", id="a", name="sales.orders")
+    document = with_publications_of_handles(DeltaHook("lake"), [handle], ResultDocument(outcome=outcome))
+    [warning] = document.outcome.warnings
+    assert warning.startswith("publishing in the catalog failed: ")
+    assert (document.outcome.version, document.outcome.details, unity.tables) == (1, {PUBLISHED_KEY: published}, {})

@@ -17,6 +17,8 @@ Publish = Literal["now", "later"]
 
 STAGED_KEY = "staged"
 """Key of a result's details with the handle of what was staged, as a JSON object."""
+PUBLISHED_KEY = "published"
+"""Key of a result's details with what was published: a list in the order of the handles."""
 
 _ID = re.compile(r"\w[\w-]{0,99}", re.ASCII)  # it is the name of a file, whose bytes are bounded
 

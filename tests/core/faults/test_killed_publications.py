@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.jobs.publish_statements import PUBLISHED_KEY
+from airflow_delta.core.statements.publish import PUBLISHED_KEY
 from tests.core.faults.scenarios import SEVERAL_TABLES
 
 BEFORE, AFTER = (5, False), (6, True)
