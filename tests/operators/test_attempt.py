@@ -10,8 +10,15 @@ from airflow_delta.operators.attempt import visible_head
 from tests.core.rights import as_a_user_without_rights
 
 
+def hook_of(log_store):
+    """The hook of a connection without a catalog, whose tables are opened so."""
+    return SimpleNamespace(
+        workers_see_tables=True, delta_conn_id="lake", log_store=log_store, is_session_name=lambda _table: False
+    )
+
+
 def test_a_table_without_rights_is_the_error_not_the_scratch_uri_that_would_only_hide_it(tmp_path):
-    hook = SimpleNamespace(workers_see_tables=True, delta_conn_id="lake", log_store=LocalLogStore)
+    hook = hook_of(LocalLogStore)
     table = tmp_path / "table"
     LocalLogStore(str(table)).write("_delta_log/00000000000000000000.json", b"{}")
     with as_a_user_without_rights(table):
@@ -27,7 +34,7 @@ def test_a_store_that_refuses_is_the_error_not_the_scratch_uri_that_would_only_h
     def log_store(_):
         raise refusal
 
-    hook = SimpleNamespace(workers_see_tables=True, delta_conn_id="lake", log_store=log_store)
+    hook = hook_of(log_store)
     with pytest.raises(StorageAccessError) as caught:
         visible_head(hook, "s3://lake/t", None)
     assert caught.value is refusal
