@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.sql_text.names import PATH_FORMAT, TextContext, View
 from airflow_delta.core.sql_text.words import Words, word_of
@@ -17,7 +18,11 @@ from airflow_delta.core.table_changes.ddl import string_value
 
 FindTable = Callable[[tuple[str, ...]], str | None]
 
-_IN_FRONT = ("FROM", "JOIN", "TABLE")
+_LISTS = ("FROM", "JOIN")
+_IN_FRONT = (*_LISTS, "TABLE")
+_CLAUSES = frozenset({"SELECT", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT"})
+_QUERIES = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
+_BEHIND_LISTS = _CLAUSES | _QUERIES
 _MOST_PARTS = 3
 _ALIASES = (TokenType.IDENTIFIER, TokenType.VAR)
 _VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
@@ -57,12 +62,16 @@ def queried_tables(tokens: Sequence[Token], text: str, find: FindTable | None = 
         tokens: Of the text, or of a part of it.
         text: All of it.
         find: Where the table of a name lies, given by its parts; None for one that is not known, and is Spark's. It is asked
-            for what stands behind FROM, JOIN and TABLE. Without it no name is known.
+            for what stands behind FROM, JOIN and TABLE, or a comma between tables. Without it no name is known.
 
     Raises:
         InvalidStatementError: A version or time is given otherwise than as a number or text.
     """
-    found = (_table_at(tokens, at, text) or (find and _named_at(tokens, at, text, find)) for at in range(len(tokens)))
+    named = set(_places_of_names(tokens)) if find else set()
+    found = (
+        _table_at(tokens, at, text) or (_named_at(tokens, at, text, find) if find and at in named else None)
+        for at in range(len(tokens))
+    )
     return [table for table in found if table]
 
 
@@ -105,11 +114,26 @@ def _table_at(tokens: Sequence[Token], position: int, text: str) -> QueriedTable
     return QueriedTable(path=path.text, version=version, time=time, start=first.start, end=tokens[end - 1].end + 1)
 
 
+def _places_of_names(tokens: Sequence[Token]) -> Iterator[int]:
+    """Where the name of a table may stand: behind FROM, JOIN and TABLE, and behind a comma of such a list of tables."""
+    lists = [False]  # whether a comma goes on with a list of tables, for each parenthesis that is open
+    for position, token in enumerate(tokens):
+        word = word_of(token)
+        if token.token_type in OPENING:
+            lists.append(False)
+        elif token.token_type in CLOSING:
+            lists = lists[:-1] or [False]
+        elif word in _BEHIND_LISTS:
+            lists[-1] = False
+        elif word in _LISTS:
+            lists[-1] = True
+        if word in _IN_FRONT or (token.token_type == TokenType.COMMA and lists[-1]):
+            yield position + 1
+
+
 def _named_at(tokens: Sequence[Token], position: int, text: str, find: FindTable) -> QueriedTable | None:
     """The table whose name of several parts begins at a token; None where none does, or no such table is known."""
-    front = _word(tokens, position - 1) if position else ""
-    if front not in _IN_FRONT:
-        return None
+    front = _word(tokens, position - 1)
     parts: list[str] = []
     end = position
     while end < len(tokens) and len(parts) <= _MOST_PARTS and _is_name(tokens[end]):

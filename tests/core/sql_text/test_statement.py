@@ -409,6 +409,20 @@ def test_tables_of_a_text_are_those_of_absolute_paths_outside_of_texts_and_comme
             "SELECT 'FROM sales.orders' FROM orders -- FROM sales.orders",
         ),
         ("SELECT * FROM a.main.sales.orders", "SELECT * FROM a.main.sales.orders"),
+        (
+            "SELECT * FROM x AS a, sales.orders o, (SELECT 1, 2), sales.orders",
+            "SELECT * FROM x AS a, v o, (SELECT 1, 2), v AS `orders`",
+        ),
+        ("SELECT * FROM x JOIN y ON x.a = y.a, sales.orders", "SELECT * FROM x JOIN y ON x.a = y.a, v AS `orders`"),
+        (
+            "SELECT 1, sales.orders FROM x WHERE a IN (1, sales.orders)",
+            "SELECT 1, sales.orders FROM x WHERE a IN (1, sales.orders)",
+        ),
+        ("SELECT * FROM x ORDER BY a, sales.orders", "SELECT * FROM x ORDER BY a, sales.orders"),
+        (
+            "FROM x JOIN y USING (a, sales.orders) SELECT 1, sales.orders",
+            "FROM x JOIN y USING (a, sales.orders) SELECT 1, sales.orders",
+        ),
     ],
 )
 def test_names_that_a_catalog_knows_are_tables_of_a_query_and_others_stay(text, shown):
