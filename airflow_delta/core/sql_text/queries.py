@@ -20,7 +20,9 @@ FindTable = Callable[[tuple[str, ...]], str | None]
 
 _LISTS = ("FROM", "JOIN")
 _IN_FRONT = (*_LISTS, "TABLE")
-_CLAUSES = frozenset({"SELECT", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT"})
+_CLAUSES = frozenset(
+    {"SELECT", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT"}
+)
 _QUERIES = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
 _BEHIND_LISTS = _CLAUSES | _QUERIES
 _MOST_PARTS = 3
