@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.errors import CorruptLogError, VersionNotFoundError
+from airflow_delta.core.log.action_reconciliation import file_keys
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -46,8 +47,11 @@ class ChangedFiles:
     def between(cls, before: Snapshot, after: Snapshot) -> ChangedFiles:
         """Those that lead from one version of the table to a later one."""
         earlier, later = (snapshot.files(columns=CONVERTED_FILE) for snapshot in (before, after))
-        stays = pc.is_in(earlier["path"], later["path"].combine_chunks())
-        is_new = pc.invert(pc.is_in(later["path"], earlier["path"].combine_chunks()))
+        before_, after_ = (
+            file_keys(earlier).combine_chunks(),
+            file_keys(later).combine_chunks(),
+        )  # deletion vectors come by path
+        stays, is_new = pc.is_in(before_, after_), pc.invert(pc.is_in(after_, before_))
         return cls(added=later.filter(is_new), removed=earlier["path"].filter(pc.invert(stays)))
 
 

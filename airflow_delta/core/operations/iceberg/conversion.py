@@ -23,28 +23,37 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.errors import IcebergConversionError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.operations.iceberg.changed_files import CONVERTED_FILE, ChangedFiles, files_since
 from airflow_delta.core.operations.iceberg.conversion_result import IcebergConversion
 from airflow_delta.core.operations.iceberg.data_files import FileConverter, absolute_names, check_convertible
-from airflow_delta.core.operations.iceberg.manifests import Manifests, live_files
+from airflow_delta.core.operations.iceberg.manifests import Manifests, live_files, names_files
 from airflow_delta.core.operations.iceberg.schema import iceberg_schema, partition_spec
 from airflow_delta.core.operations.iceberg.table_files import (
-    HINT,
+    FOLDER,
     UNREADABLE,
     TableFileIO,
+    create_metadata,
     latest_number,
     location_of,
     metadata_path,
+    point_to,
     read_metadata,
 )
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.schema import parse_schema
+from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.transaction.table_properties import deleted_file_retention
 
 MOST_KEPT: Final = 100
 """Snapshots, and metadata files, that are kept at most."""
 
 _TRIES = 5
+_MOST_SNAPSHOTS = 10 * MOST_KEPT
+_MOST_MANIFESTS = 10_000
+_MOST_DIGITS = 18  # of a version
+_MOST_ID = (1 << 31) - 1_000  # Iceberg keeps the last 200 for itself
+_MOST_SEQUENCE = 1 << 62
 _VERSION, _TIME, _TABLE_ID = "delta-version", "delta-timestamp", "airflow_delta.table-id"
 
 _logger = logging.getLogger(__name__)
@@ -74,6 +83,7 @@ def convert(log: TableLog, wanted: ConvertedVersion) -> IcebergConversion:
         IcebergConversionError: Iceberg's metadata, as it is written here, cannot say what the table holds; or other writers
             took the number each time.
         InvalidPartitionValueError: A partition value is not of its column's type.
+        PathOutsideTableError: The log names a file where the table may not read; Iceberg's readers would follow it.
         OSError: The storage failed; the next commit makes up for it.
     """
     for _ in range(_TRIES):
@@ -82,11 +92,10 @@ def convert(log: TableLog, wanted: ConvertedVersion) -> IcebergConversion:
         if step.is_done:
             return IcebergConversion(version=wanted.version, number=number, is_new=False)
         metadata, result = step.converted(number + 1)
-        try:
-            log.store.write_if_absent(metadata_path(number + 1), metadata.model_dump_json().encode())
-        except FileExistsError:
+        if not create_metadata(log.store, number + 1, metadata.model_dump_json().encode()):
             step.manifests.discard()
             continue
+        point_to(log.store, number + 1)
         _tidy(log, step, metadata, number + 1)
         _logger.info("%s: Iceberg metadata v%d is of version %d", log.table_uri, number + 1, wanted.version)
         return result
@@ -119,7 +128,9 @@ class _Step:
         columns, location, table = parse_schema(wanted.metadata.schema_string), location_of(log.store), log.table_uri
         schema = iceberg_schema(columns, table=table)
         spec = partition_spec(columns, wanted.metadata.partition_columns, table=table)
-        base = _continued(found, wanted.metadata.id, location, schema)
+        base = _continued(found, wanted.metadata.id, location, schema, spec)
+        if base is not None and wanted.version < _version_of(base) and log.refresh().version < _version_of(base):
+            base = None  # a log that was put back to an earlier state, or a forged number
         if base is not None:
             same = next((each for each in base.schemas if each == schema), None)
             schema = same or iceberg_schema(columns, table=table, schema_id=1 + max(each.schema_id for each in base.schemas))
@@ -138,20 +149,25 @@ class _Step:
     @property
     def is_done(self) -> bool:
         """Whether a conversion has come as far."""
-        return self.base is not None and int(self.base.properties[_VERSION]) >= self.wanted.version
+        return self.base is not None and _version_of(self.base) >= self.wanted.version
 
     def converted(self, number: int) -> tuple[TableMetadataV2, IcebergConversion]:
-        """The metadata that takes this number, and what it says."""
-        if self.base is not None:
-            last = int(self.base.properties[_VERSION])
-            changed = files_since(self.log, self.wanted.version, last, self.wanted.actions)
-            if changed is not None and (listed := self._with(changed)) is not None:
-                return self._metadata(self.base, listed, changed, number)
+        """The metadata that takes this number, and what it says; what it names is written, or nothing."""
+        try:
+            return self._converted(number)
+        except BaseException:
             self.manifests.discard()
-            self.manifests.found.clear()
+            raise
+
+    def _converted(self, number: int) -> tuple[TableMetadataV2, IcebergConversion]:
+        if self.base is not None:
+            changed = files_since(self.log, self.wanted.version, _version_of(self.base), self.wanted.actions)
+            if changed is not None and (listed := self._with(changed)) is not None:
+                return self._metadata(listed, changed, number)
+            self.manifests.discard()
         files = self.log.snapshot(self.wanted.version).files(columns=CONVERTED_FILE)
         everything = ChangedFiles(added=files, removed=pa.chunked_array([], pa.string()))
-        return self._metadata(None, self._added(everything), everything, number)
+        return self._metadata(self._added(everything), everything, number, is_from_scratch=True)
 
     def _with(self, changed: ChangedFiles) -> list[ManifestFile] | None:
         """The manifests after the changes; None where those before cannot be read, or do not name each file that went."""
@@ -163,7 +179,9 @@ class _Step:
 
     def _kept(self, changed: ChangedFiles) -> list[ManifestFile] | None:
         current = self.base.current_snapshot() if self.base else None
-        manifests = list(current.manifests(self.manifests.io)) if current else []
+        manifests = [each for each in current.manifests(self.manifests.io) if names_files(each)] if current else []
+        if len(manifests) > _MOST_MANIFESTS:
+            raise ValueError(f"{len(manifests)} manifests")
         names = absolute_names(changed.removed, self.manifests.location).to_pylist()
         added = set(absolute_names(changed.added["path"], self.manifests.location).to_pylist()) if names else set()
         kept = self.manifests.without(manifests, frozenset(names)) if names else manifests
@@ -171,29 +189,32 @@ class _Step:
 
     def _added(self, changed: ChangedFiles) -> list[ManifestFile]:
         check_convertible(changed.added, table=self.log.table_uri)
+        FileLocator.from_store(self.log.store).check(changed.added["path"])
         columns = parse_schema(self.wanted.metadata.schema_string)
         fields = [next(field for field in columns.fields if field.name == each.name) for each in self.spec.fields]
         converter = FileConverter(location=self.manifests.location, partition_fields=tuple(fields), spec_id=self.spec.spec_id)
         return self.manifests.added(converter.data_files(changed.added), self.spec.spec_id)
 
     def _metadata(
-        self, base: TableMetadataV2 | None, listed: Sequence[ManifestFile], changed: ChangedFiles, number: int
+        self, listed: Sequence[ManifestFile], changed: ChangedFiles, number: int, *, is_from_scratch: bool = False
     ) -> tuple[TableMetadataV2, IcebergConversion]:
-        wanted, schemas = self.wanted, base.schemas if base else []
+        base, wanted = self.base, self.wanted
+        schemas = base.schemas if base else []
         specs, old = base.partition_specs if base else [], base.snapshots if base else []
         parent = base.current_snapshot_id if base else None
         sequence = base.last_sequence_number if base else 0
         time = max([wanted.timestamp, *(snapshot.timestamp_ms for snapshot in old)])
         removed = len(self.manifests.found)
         new = []
-        if len(changed.added) or removed:
+        if len(changed.added) or removed or (is_from_scratch and parent is not None):
             sequence += 1
-            new = [self._snapshot(listed, changed, parent=parent, sequence=sequence, time=time)]
+            operation = _operation(changed, removes=bool(removed) or (is_from_scratch and parent is not None))
+            new = [self._snapshot(listed, changed, operation, parent=parent, sequence=sequence, time=time)]
         kept = [*self._unexpired(old), *new] if new else old
         document = {
             "location": self.manifests.location,
             "table-uuid": base.table_uuid if base else uuid.uuid4(),
-            "last-updated-ms": max(time, self.log.clock()),
+            "last-updated-ms": max(time, self.log.clock(), base.last_updated_ms if base else 0),
             "last-column-id": max(self.schema.highest_field_id, base.last_column_id if base else 0),
             "schemas": [*schemas, *([] if self.schema in schemas else [self.schema])],
             "current-schema-id": self.schema.schema_id,
@@ -217,23 +238,23 @@ class _Step:
             number=number,
             added_files=len(changed.added),
             removed_files=removed,
-            is_from_scratch=base is None,
+            is_from_scratch=is_from_scratch,
         )
 
     def _snapshot(
-        self, listed: Sequence[ManifestFile], changed: ChangedFiles, *, parent: int | None, sequence: int, time: int
+        self,
+        listed: Sequence[ManifestFile],
+        changed: ChangedFiles,
+        operation: Operation,
+        *,
+        parent: int | None,
+        sequence: int,
+        time: int,
     ) -> Snapshot:
         files, rows = live_files(listed)
-        removed = len(self.manifests.found)
-        if not changed.changes_data:
-            operation = Operation.REPLACE
-        elif removed:
-            operation = Operation.OVERWRITE if len(changed.added) else Operation.DELETE
-        else:
-            operation = Operation.APPEND
         figures = {
             "added-data-files": len(changed.added),
-            "deleted-data-files": removed,
+            "deleted-data-files": len(self.manifests.found),
             "total-data-files": files,
             "total-records": rows,
             _VERSION: self.wanted.version,
@@ -267,29 +288,63 @@ class _Step:
         return [*base.metadata_log, entry][-(MOST_KEPT - 1) :]
 
 
-def _continued(found: TableMetadata | None, table_id: str, location: str, schema: Schema) -> TableMetadataV2 | None:
+def _operation(changed: ChangedFiles, *, removes: bool) -> Operation:
+    if not changed.changes_data:
+        return Operation.REPLACE
+    if not removes:
+        return Operation.APPEND
+    return Operation.OVERWRITE if len(changed.added) else Operation.DELETE
+
+
+def _continued(
+    found: TableMetadata | None, table_id: str, location: str, schema: Schema, spec: PartitionSpec
+) -> TableMetadataV2 | None:
     """The metadata, if it was written here, of the same table at the same place, with columns that are still there."""
     if not isinstance(found, TableMetadataV2) or found.location != location or found.properties.get(_TABLE_ID) != table_id:
         return None
     version, ids = found.properties.get(_VERSION, ""), set(schema.field_ids)
-    is_ours = version.isascii() and version.isdecimal()
-    is_partitioned = all(field.source_id in ids for spec in found.partition_specs for field in spec.fields)
-    return found if is_ours and is_partitioned else None
+    is_ours = version.isascii() and version.isdecimal() and len(version) <= _MOST_DIGITS
+    is_partitioned = all(field.source_id in ids for old in found.partition_specs for field in old.fields)
+    sources = {(field.field_id, field.source_id) for each in (*found.partition_specs, spec) for field in each.fields}
+    is_unambiguous = len(dict(sources)) == len(sources)
+    return found if is_ours and is_partitioned and is_unambiguous and _is_sound(found, location) else None
+
+
+def _is_sound(found: TableMetadataV2, location: str) -> bool:
+    """Whether the metadata can be gone on from: its numbers leave room for the next, and its snapshots are of this table."""
+    ids = [each.schema_id for each in found.schemas] + [each.spec_id for each in found.partition_specs]
+    numbers = [*ids, found.last_column_id, found.last_partition_id or 0]
+    return (
+        len(found.schemas) * len(found.partition_specs) > 0
+        and len(found.snapshots) <= _MOST_SNAPSHOTS
+        and max(numbers) < _MOST_ID
+        and found.last_sequence_number < _MOST_SEQUENCE
+        and all(snapshot.manifest_list.startswith(f"{location}/{FOLDER}/") for snapshot in found.snapshots)
+    )
+
+
+def _version_of(base: TableMetadataV2) -> int:
+    return int(base.properties[_VERSION])
 
 
 def _tidy(log: TableLog, step: _Step, metadata: TableMetadataV2, number: int) -> None:
-    """Point to the new metadata, and delete what no metadata that is kept names any more."""
-    log.store.write(HINT, str(number).encode())
-    log.store.delete([metadata_path(number - MOST_KEPT)] if number > MOST_KEPT else [])
+    """Delete what no metadata that is kept names any more. No reader depends on it, so a failure is only logged."""
+    try:
+        log.store.delete([metadata_path(number - MOST_KEPT)] if number > MOST_KEPT else [])
+        step.manifests.io.delete_all(_expired_names(step, metadata))
+    except (OSError, *UNREADABLE) as error:
+        _logger.warning("%s: Iceberg metadata that has expired stays: %s", log.table_uri, printable(repr(error)))
+
+
+def _expired_names(step: _Step, metadata: TableMetadataV2) -> list[str]:
     kept = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     expired = [snapshot for snapshot in step.base.snapshots if snapshot.snapshot_id not in kept] if step.base else []
     if not expired or not metadata.snapshots:
-        return
+        return []
     # Manifests never come back: what the oldest snapshot that is kept does not name, no later one names either.
     io = step.manifests.io
     needed = {
         manifest.manifest_path for each in (metadata.snapshots[0], metadata.snapshots[-1]) for manifest in each.manifests(io)
     }
     gone = {manifest.manifest_path for snapshot in expired for manifest in snapshot.manifests(io)} - needed
-    names = [*(snapshot.manifest_list for snapshot in expired), *sorted(gone)]
-    log.store.delete([io.path(name) for name in names])
+    return [*(snapshot.manifest_list for snapshot in expired), *sorted(gone)]

@@ -7,6 +7,8 @@ Specification: https://iceberg.apache.org/spec/, "Manifests", "Manifest Lists".
 from __future__ import annotations
 
 import json
+import logging
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +32,9 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
+from pyiceberg.types import NestedField, StructType
 
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.operations.iceberg.data_files import CHUNK
 from airflow_delta.core.operations.iceberg.table_files import FOLDER, TableFileIO
 
@@ -46,7 +50,11 @@ _CODEC: Final = "deflate"
 _MOST_SEARCHED: Final = 100
 _SYNC_BYTES: Final = 16  # behind each block of an Avro file
 
+_AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
 _Status = ManifestEntryStatus
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -143,9 +151,13 @@ class Manifests:
         return name
 
     def discard(self) -> None:
-        """Delete what was written: the snapshot is not made."""
-        for name in self.written:
-            self.io.delete(name)
+        """Delete what was written, and begin anew: the snapshot is not made. What stays behind then, nothing names."""
+        try:
+            self.io.delete_all(self.written)
+        except OSError as error:
+            _logger.warning("Iceberg manifests that nothing names stay: %s", printable(repr(error)))
+        self.written.clear()
+        self.found.clear()
 
     def _write(self, entries: Iterable[ManifestEntry], spec_id: int) -> Iterator[ManifestFile]:
         entries = iter(entries)
@@ -189,7 +201,8 @@ class Manifests:
         )
 
     def _entries_of(self, spec: PartitionSpec, version: int) -> Schema:
-        file = data_file_with_partition(format_version=version, partition_type=spec.partition_type(self.schema))  # type: ignore[arg-type]
+        fields = (_with_avro_name(field) for field in spec.partition_type(self.schema).fields)
+        file = data_file_with_partition(format_version=version, partition_type=StructType(*fields))  # type: ignore[arg-type]
         return manifest_entry_schema_with_data_file(format_version=version, data_file=file)  # type: ignore[arg-type]
 
     def _described(self, spec: PartitionSpec) -> dict[str, str]:
@@ -218,6 +231,18 @@ def _entry(entry: ManifestEntry, snapshot_id: int, *, is_gone: bool = False) -> 
         file_sequence_number=entry.file_sequence_number,
         data_file=entry.data_file,
     )
+
+
+def _with_avro_name(partition: NestedField) -> NestedField:
+    """The field by a name that Avro allows, since duckdb's reader aborts at others; readers go by its id."""
+    if _AVRO_NAME.fullmatch(partition.name):
+        return partition
+    return partition.model_copy(update={"name": f"partition_{partition.field_id}"})
+
+
+def names_files(manifest: ManifestFile) -> bool:
+    """Whether the manifest names any file that is there."""
+    return manifest.has_added_files() or manifest.has_existing_files()
 
 
 def _live_files(manifest: ManifestFile) -> int:

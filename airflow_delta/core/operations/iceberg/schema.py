@@ -24,7 +24,7 @@ from airflow_delta.core.schema import (
     field_id,
     physical_name,
 )
-from airflow_delta.core.schema.column_mapping import nested_ids
+from airflow_delta.core.schema.column_mapping import assigned_ids, nested_ids
 from airflow_delta.core.schema.data_types import (
     BINARY,
     BOOLEAN,
@@ -60,9 +60,18 @@ def iceberg_schema(schema: StructType, *, table: str, schema_id: int = 0) -> Sch
     """The columns, by their logical names, with the ids that their data files have.
 
     Raises:
-        IcebergConversionError: A column has no id, or a type that Iceberg's format version 2 does not have.
+        IcebergConversionError: A column has no id, or that of another; or its type or name cannot be one of Iceberg's format
+            version 2.
     """
-    return Schema(*(_field(field, table) for field in schema.fields), schema_id=schema_id)
+    ids = assigned_ids(schema)
+    try:
+        columns = Schema(*(_field(field, table) for field in schema.fields), schema_id=schema_id)
+        detail = "" if len(set(ids)) == len(ids) else "two of its columns have one id"
+    except ValueError as error:  # a column a.b beside b of the struct a
+        detail = f"its columns cannot be those of an Iceberg table ({error})"
+    if detail:
+        raise IcebergConversionError(table=table, detail=detail, cure="write the rows into a new table, with names that differ")
+    return columns
 
 
 def partition_spec(schema: StructType, partition_columns: Sequence[str], *, table: str, spec_id: int = 0) -> PartitionSpec:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote
 
@@ -16,6 +18,7 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStrea
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from airflow_delta.core.errors import PathOutsideTableError
+from airflow_delta.core.operations.iceberg.bounded_avro import MOST_BYTES, check_bounded
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
 from airflow_delta.core.table_features.iceberg_compat import METADATA_FOLDER
@@ -36,12 +39,13 @@ UNREADABLE: Final = (
     TypeError,
     ValidationError,
     ValueError,
+    zlib.error,
 )
 """What reading metadata may raise that is not as it should be: then it is made anew from the log."""
 
 _ENTRY = re.compile(rf"{FOLDER}/v([1-9][0-9]{{0,17}})\.metadata\.json")
-_MOST_BYTES = 64 << 20
-"""Of a metadata file: it names a hundred snapshots; a longer one is not read."""
+_MOST_STEPS = 100
+"""Metadata files that are passed one by one from the hint on; further away the newest is found by a listing."""
 
 
 def location_of(store: LogStore) -> str:
@@ -64,17 +68,41 @@ def number_of(path: str) -> int | None:
 def latest_number(store: LogStore) -> int:
     """The number of the newest metadata file, whatever the hint says; 0 where there is none."""
     hinted = _hinted(store)
-    if hinted is None or not store.exists(metadata_path(hinted)):
-        return max((number_of(file.path) or 0 for file in store.list_from(FOLDER, "v")), default=0)
-    while store.exists(metadata_path(hinted + 1)):
-        hinted += 1
-    return hinted
+    if hinted is not None and store.exists(metadata_path(hinted)):
+        for number in range(hinted, hinted + _MOST_STEPS):
+            if not store.exists(metadata_path(number + 1)):
+                return number
+    return max((number_of(file.path) or 0 for file in store.list_from(FOLDER, "v")), default=0)
+
+
+def create_metadata(store: LogStore, number: int, content: bytes) -> bool:
+    """Write a metadata file in one step; False if another writer has taken the number.
+
+    A store may say that the file is there because its answer to this very call was lost, and the call repeated.
+    """
+    try:
+        store.write_if_absent(metadata_path(number), content)
+    except FileExistsError:
+        return store.read(metadata_path(number)) == content
+    return True
+
+
+def point_to(store: LogStore, number: int) -> None:
+    """Name this metadata file, or a newer one, as that which readers open.
+
+    A hint is not written in one step with its file: that of an earlier one may come after that of a later one. So each writer
+    looks once more behind its own hint, and the last hint of all is the newest file.
+    """
+    store.write(HINT, str(number).encode())
+    while store.exists(metadata_path(number + 1)):
+        number += 1
+        store.write(HINT, str(number).encode())
 
 
 def read_metadata(store: LogStore, number: int) -> TableMetadata | None:
     """A metadata file; None where it is none, so that it has to be made anew."""
     status = store.status(metadata_path(number))
-    if status is None or status.size > _MOST_BYTES:
+    if status is None or status.size > MOST_BYTES:
         return None
     try:
         return TableMetadataUtil.parse_raw(store.read(metadata_path(number)).decode())
@@ -108,7 +136,11 @@ class TableFileIO(FileIO):
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file."""
-        self._store.delete([self.path(location if isinstance(location, str) else location.location)])
+        self.delete_all([location if isinstance(location, str) else location.location])
+
+    def delete_all(self, locations: Iterable[str]) -> None:
+        """Delete files, those that are there."""
+        self._store.delete([self.path(location) for location in locations])
 
     def path(self, location: str) -> str:
         """The path below the root of a file that Iceberg's metadata names.
@@ -137,7 +169,11 @@ class _Input(InputFile):
         return self._store.exists(self._path)
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002, FBT001, FBT002 (pyiceberg's signature)
-        return io.BytesIO(self._store.read(self._path))  # manifests are small, and read whole
+        if len(self) > MOST_BYTES:
+            raise ValueError(f"{self._path} has more than {MOST_BYTES} bytes")
+        content = self._store.read(self._path)  # manifests and their lists are small, and read whole
+        check_bounded(content)
+        return io.BytesIO(content)
 
 
 class _Output(OutputFile):
