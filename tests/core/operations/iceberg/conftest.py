@@ -1,22 +1,15 @@
 """A table whose Iceberg metadata is written after each commit, and Iceberg's readers: pyiceberg and duckdb."""
 
-from importlib.resources import files
-
-import duckdb
 import pytest
 from pyiceberg.table import StaticTable
 
+from tests.core.iceberg_readers import duckdb_with_iceberg
 from tests.core.iceberg_tables import UNIFORM, V2, IcebergTable
 
 
 @pytest.fixture(scope="session")
 def duckdb_iceberg():
-    """duckdb with its Iceberg reader, from packages: nothing is downloaded."""
-    with duckdb.connect() as connection:
-        connection.sql("SET TimeZone = 'UTC'")
-        for name in ("avro", "iceberg"):
-            folder = files(f"duckdb_extension_{name}") / "extensions" / f"v{duckdb.__version__}"
-            connection.load_extension(str(folder / f"{name}.duckdb_extension"))
+    with duckdb_with_iceberg() as connection:
         yield connection
 
 
