@@ -126,7 +126,7 @@ def compute_statistics(log: DeltaLog, statement: StatisticsStatement, *, origin:
     details = {"read": done.read, "changed": done.changed, "skipped": done.skipped}
     if statement.dry_run or not done.changed:
         return without_commit(log, "COMPUTE STATS", done.version, details=details)
-    return of_version(log, done.version, origin, details)
+    return of_version(log, done.version, origin, details, commit=done.commit)
 
 
 def write_manifests(log: DeltaLog) -> OperationResult:

@@ -31,16 +31,29 @@ def of_transaction(log: DeltaLog, operation: str, commit: CommitResult, details:
     )
 
 
-def of_version(log: DeltaLog, version: int, origin: Origin, details: Details | None = None) -> OperationResult:
-    """The result of a statement that ended in the commit of this version, its own or that of another attempt of its task."""
+def of_version(
+    log: DeltaLog, version: int, origin: Origin, details: Details | None = None, *, commit: CommitResult | None = None
+) -> OperationResult:
+    """The result of a statement that ended in the commit of this version, its own or that of another attempt of its task.
+
+    Args:
+        log: The table.
+        version: The version.
+        origin: The run.
+        details: What the result is to say.
+        commit: The statement's commit, where it knows it: what followed it is told too.
+    """
     best_effort, info = BestEffort(), None
     with best_effort.attempt(f"reading version {version} again"):
         info = read_commit_info(log.store, version)
+    details = {**(commit.after_commit if commit else {}), **(details or {})}
+    warnings = after_commit_warnings(commit) if commit else ()
     if info is None:
         result = without_commit(log, "UNKNOWN", version, details=details)
-        return replace(result, committed=bool(best_effort.warnings), warnings=tuple(best_effort.warnings))
+        return replace(result, committed=bool(best_effort.warnings), warnings=(*warnings, *best_effort.warnings))
     is_ours = info.origin.record == dict(origin.record)
-    return replace(result_of_commit(log.table_uri, version, info, already_committed=not is_ours), details=details or {})
+    result = result_of_commit(log.table_uri, version, info, already_committed=not is_ours)
+    return replace(result, details=details, warnings=warnings)
 
 
 def with_dry_run_flag(result: OperationResult, statement: Statement) -> OperationResult:

@@ -92,7 +92,7 @@ def clone_table(log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, o
     )
     details = {"source_version": done.source_version, "files": done.files, "bytes": done.bytes}
     if done.created:
-        return of_version(log, done.version, origin, details)
+        return of_version(log, done.version, origin, details, commit=done.commit)
     return replace(without_commit(log, "CLONE", done.version, details=details), sources=(pin,))
 
 
@@ -112,7 +112,7 @@ def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin)
         origin=origin,
     )
     if done.converted:
-        return of_version(log, done.version, origin)
+        return of_version(log, done.version, origin, commit=done.commit)
     return without_commit(log, "CONVERT", done.version, metrics={"numConvertedFiles": done.files})
 
 
@@ -132,7 +132,7 @@ def restore_table(log: DeltaLog, statement: RestoreStatement, *, origin: Origin)
     details = {"restored_version": done.restored_version}
     if statement.dry_run:
         return without_commit(log, "RESTORE", done.version, metrics=done.metrics(), details=details)
-    return of_version(log, done.version, origin, details)
+    return of_version(log, done.version, origin, details, commit=done.commit)
 
 
 def drop_table(log: DeltaLog, statement: DropStatement) -> OperationResult:

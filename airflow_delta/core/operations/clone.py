@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,7 @@ from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.iceberg_compat import compat_versions
 from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
+from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 
 _logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class CloneResult:
         bytes: Their size.
         created: Whether anything was committed.
         unregistered: Why readers need the source among their ``allowed_prefixes`` (``register_clone``); None where they do not.
+        commit: The commit and what followed it; None where there was none.
     """
 
     version: int
@@ -69,6 +71,7 @@ class CloneResult:
     bytes: int
     created: bool = True
     unregistered: str | None = None
+    commit: CommitResult | None = field(default=None, compare=False, repr=False)
 
 
 def shallow_clone(
@@ -148,7 +151,7 @@ def shallow_clone(
         origin=origin,
         resolve_conflicts=False,
     )
-    return replace(result, version=committed.version, unregistered=unregistered)
+    return replace(result, version=committed.version, unregistered=unregistered, commit=committed)
 
 
 def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mapping[str, str], *, now: int) -> Metadata:

@@ -41,6 +41,7 @@ from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.table_changes.definition import new_definition
 from airflow_delta.core.table_changes.properties import requested
 from airflow_delta.core.table_features.iceberg_compat import enables_compatibility
+from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 
 _THREADS = 8
@@ -60,11 +61,13 @@ class ConvertResult:
         version: Version of the table; -1 where there is none, in a dry run.
         files: Number of Parquet files that belong to it now (or would); 0 where it was a Delta table already.
         converted: Whether anything was committed.
+        commit: The commit and what followed it; None where there was none.
     """
 
     version: int
     files: int
     converted: bool = True
+    commit: CommitResult | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +169,7 @@ def convert(
         origin=origin,
         resolve_conflicts=False,
     )
-    return ConvertResult(version=committed.version, files=len(files))
+    return ConvertResult(version=committed.version, files=len(files), commit=committed)
 
 
 def _parquet_files(listed: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +40,7 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, writer_features
 from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 
 _THREADS = 8
@@ -57,12 +58,14 @@ class StatisticsResult:
         read: Files that were looked into.
         changed: Files that have other statistics now.
         skipped: Files that keep theirs, because they may hold dates of the Julian calendar.
+        commit: The commit and what followed it; None where there was none.
     """
 
     version: int
     read: int
     changed: int
     skipped: int
+    commit: CommitResult | None = field(default=None, compare=False, repr=False)
 
 
 def recompute_statistics(
@@ -107,7 +110,9 @@ def recompute_statistics(
             committed = transaction.commit(adds=adds, operation=operation, origin=origin, resolve_conflicts=False)
         except ConcurrentWriteError:
             continue
-        return StatisticsResult(version=committed.version, read=len(files), changed=len(adds), skipped=stats.null_count)
+        return StatisticsResult(
+            version=committed.version, read=len(files), changed=len(adds), skipped=stats.null_count, commit=committed
+        )
     raise CommitAttemptsExhaustedError(table=log.table_uri, read_version=snapshot.version, attempts=_ATTEMPTS)
 
 

@@ -8,7 +8,7 @@ left out of the table, instead of being named by it; and ``delta.columnMapping.m
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
+from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY, ROW_TRACKING_DOMAIN
 from airflow_delta.core.transaction.table_properties import is_append_only
@@ -45,6 +46,7 @@ class RestoreResult:
     Attributes:
         version: Version of the commit; of the table in a dry run.
         restored_version: The version that came back.
+        commit: The commit and what followed it; None where there was none.
     """
 
     version: int
@@ -55,6 +57,7 @@ class RestoreResult:
     num_restored_files: int
     removed_files_size: int
     restored_files_size: int
+    commit: CommitResult | None = field(default=None, compare=False, repr=False)
 
     def metrics(self) -> dict[str, int]:
         """Delta's operation metrics."""
@@ -154,7 +157,7 @@ def restore(
         origin=origin,
         resolve_conflicts=False,
     )
-    return replace(result, version=committed.version)
+    return replace(result, version=committed.version, commit=committed)
 
 
 def file_difference(current: pa.Table, wanted: pa.Table) -> FileDifference:

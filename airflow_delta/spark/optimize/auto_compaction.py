@@ -17,6 +17,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.log.commit_reader import read_commit
+from airflow_delta.core.operations.iceberg import ICEBERG_KEY
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
 from airflow_delta.core.transaction.table_properties import compacts_after_commits
@@ -62,7 +63,9 @@ def compacted_after(
         return replace(result, details=details, warnings=(*result.warnings, warning))
     if done is None or not done.committed:
         return result
-    return replace(result, details={**result.details, DETAIL: {"version": done.version, "metrics": dict(done.metrics)}})
+    newer = {key: told for key, told in done.details.items() if key == ICEBERG_KEY}
+    details = {**result.details, **newer, DETAIL: {"version": done.version, "metrics": dict(done.metrics)}}
+    return replace(result, details=details, warnings=(*result.warnings, *done.warnings))
 
 
 def _compacted(spark: SparkSession, log: DeltaLog, version: int, origin: Origin, min_files: int) -> OperationResult | None:

@@ -101,7 +101,7 @@ def run_plan(
         )
         if not result.committed or result.already_committed:
             staging.abandon()
-    return replace(result, details=plan.details())
+    return replace(result, details={**result.details, **plan.details()})
 
 
 def _rewritten(spark: SparkSession, log: DeltaLog, snapshot: Snapshot, plan: OptimizePlan, staging: StagingArea) -> Rewritten:
