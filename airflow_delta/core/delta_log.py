@@ -31,9 +31,10 @@ from airflow_delta.core.log.managed_commits import ManagedCommits
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
 from airflow_delta.core.operations.after_commit import AfterCommit
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
-from airflow_delta.core.operations.clone import CloneResult, shallow_clone
+from airflow_delta.core.operations.clone import CloneResult, deep_clone, shallow_clone
 from airflow_delta.core.operations.convert import ConvertResult, convert
 from airflow_delta.core.operations.feature_drop import drop_feature
+from airflow_delta.core.operations.file_copier import FileCopier, LocalFileCopier
 from airflow_delta.core.operations.log_cleanup import CleanupResult, clean_up_log
 from airflow_delta.core.operations.log_compaction import CompactionResult, compact_log
 from airflow_delta.core.operations.manifest import ManifestResult, generate_manifests
@@ -402,6 +403,32 @@ class DeltaLog:
             target = DeltaLog.for_table(target, storage_options, clock=self.clock)
         source = self.snapshot(version, timestamp)
         return shallow_clone(source, target, mode=mode, properties=properties or {}, dry_run=dry_run, origin=origin or Origin())
+
+    def deep_clone(
+        self,
+        target: str | DeltaLog,
+        *,
+        version: int | None = None,
+        timestamp: int | str | None = None,
+        mode: CreateMode = "error",
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        copier: FileCopier | None = None,
+        dry_run: bool = False,
+        origin: Origin | None = None,
+    ) -> CloneResult:
+        """Clone: make a new table on copies of this one's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
+        if isinstance(target, str):
+            target = DeltaLog.for_table(target, storage_options, clock=self.clock)
+        return deep_clone(
+            self.snapshot(version, timestamp),
+            target,
+            mode=mode,
+            properties=properties or {},
+            copier=copier or LocalFileCopier(),
+            dry_run=dry_run,
+            origin=origin or Origin(),
+        )
 
     def _in_commit_timestamps(self) -> InCommitTimestamps:
         return InCommitTimestamps.from_metadata(self._replay.refresh().metadata)

@@ -89,7 +89,11 @@ RUNNERS: Mapping[type, Runner] = dict(
         runner(
             CloneStatement,
             lambda run, statement: clone_table(
-                run.log, run.backend.open_table(statement.source.table), statement, origin=run.origin
+                run.log,
+                run.backend.open_table(statement.source.table),
+                statement,
+                origin=run.origin,
+                copier=run.backend.file_copier,
             ),
         ),
         runner(ConvertStatement, lambda run, statement: convert_table(run.log, statement, origin=run.origin)),

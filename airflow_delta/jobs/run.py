@@ -41,6 +41,7 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables, other_tables
 from airflow_delta.spark.constraints.verification import check_rows
 from airflow_delta.spark.distributed.checkpoint import checkpoint
+from airflow_delta.spark.distributed.file_copy import SparkFileCopier
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.errors import FunctionFailedError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -127,6 +128,7 @@ def _backend(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> Backend:
         open_table=partial(table_log, spark),
         rows_check=partial(check_rows, spark),
         vacuum_executor=SparkVacuumExecutor(spark),
+        file_copier=SparkFileCopier(spark),
         checkpoint_writer=partial(checkpoint, spark),
         optimizer=optimizer,
         execute=executor,

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.operations.file_copier import FileCopier
 from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
 from airflow_delta.core.statements import OperationResult, TableStatement
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
@@ -32,6 +33,7 @@ class Backend:
         open_table: Opens the other tables that a statement names.
         rows_check: Checks the table's rows against a new constraint.
         vacuum_executor: Who lists and deletes; this process when None.
+        file_copier: Who copies the files of a deep clone; this process when None.
         checkpoint_writer: Writes checkpoints.
         optimizer: Does the OPTIMIZE of a maintenance; None where there is no Spark, and the step is only reported as due.
         execute: Runs a statement of a sequence, of whatever type; None where there is no Spark, and the core runs all.
@@ -41,6 +43,7 @@ class Backend:
     open_table: Callable[[str], DeltaLog] = DeltaLog.for_table
     rows_check: RowsCheck = check_rows
     vacuum_executor: VacuumExecutor | None = None
+    file_copier: FileCopier | None = None
     checkpoint_writer: CheckpointWriter = DeltaLog.checkpoint
     optimizer: Optimizer | None = None
     execute: Callable[[DeltaLog, TableStatement, Origin, int | None], OperationResult] | None = None

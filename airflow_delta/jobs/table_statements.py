@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from airflow_delta.core.actions import Metadata, Origin, Protocol
@@ -13,6 +14,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.operations.convert import convert
 from airflow_delta.core.operations.delete_table import delete_table
+from airflow_delta.core.operations.file_copier import FileCopier
 from airflow_delta.core.statements import (
     AlterStatement,
     CloneStatement,
@@ -73,16 +75,19 @@ def alter_table(
     )
 
 
-def clone_table(log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, origin: Origin) -> OperationResult:
-    """Create the table on the files of the source; ``details`` holds the version cloned and its size.
+def clone_table(
+    log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, origin: Origin, copier: FileCopier | None = None
+) -> OperationResult:
+    """Create the table on the files of the source, or copies of them; ``details`` holds the version cloned and its size.
 
     Raises:
-        As ``DeltaLog.shallow_clone``.
+        As ``DeltaLog.shallow_clone`` and ``DeltaLog.deep_clone``.
     """
     snapshot = source.snapshot(statement.source.version_number, statement.source.timestamp)
     pin = {"table": source.table_uri, "version": snapshot.version}
     origin = replace(origin, record={**origin.record, SOURCES_KEY: [pin]})
-    done = source.shallow_clone(
+    clone = partial(source.deep_clone, copier=copier) if statement.deep else source.shallow_clone
+    done = clone(
         log,
         version=snapshot.version,
         mode=statement.mode,

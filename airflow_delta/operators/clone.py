@@ -11,16 +11,18 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaCloneOperator(DeltaCoreOperator):
-    """Make a new Delta table on the files of another one, without copying a file (SHALLOW CLONE).
+    """Make a new Delta table on the files of another one (SHALLOW CLONE), or on copies of them (DEEP CLONE).
 
-    The clone owns none of these files: a vacuum of the source may delete what only the clone still needs.
+    A shallow clone owns none of its files: a vacuum of the source may delete what only the clone still needs. A deep clone
+    outlives its source, and may lie on another kind of storage.
 
     Args:
         table: URI of the new table's root (templated).
         source: URI of the table to clone, or a ``TableSource`` (templated).
         source_version: Version to clone (templated). Default: the latest when the work starts.
-        mode: What happens where there is a table: ``error``, ``ignore`` or ``replace``, which only takes the place of a table
-            without files (templated).
+        deep: Copy the files: in Spark's workers, with ``engine="worker"`` in this process (templated).
+        mode: What happens where there is a table: ``error``, ``ignore`` or ``replace``; a shallow clone only takes the place of
+            a table without files (templated).
         properties: Table properties that differ from the source's (templated).
         dry_run: Check, and report what would be cloned, but commit nothing (templated).
     """
@@ -33,6 +35,7 @@ class DeltaCloneOperator(DeltaCoreOperator):
         *,
         source: str | TableSource,
         source_version: int | str | None = None,
+        deep: bool | str = False,
         mode: str = "error",
         properties: Mapping[str, str] = {},
         dry_run: bool | str = False,
@@ -41,6 +44,7 @@ class DeltaCloneOperator(DeltaCoreOperator):
         super().__init__(**kwargs)
         self.source = source
         self.source_version = source_version
+        self.deep = deep
         self.mode = mode
         self.properties = properties
         self.dry_run = dry_run

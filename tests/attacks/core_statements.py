@@ -62,6 +62,12 @@ def _clone(log):
     _read(target)
 
 
+def _deep_clone(log):
+    target = DeltaLog.for_table(f"{log.table_uri}-deep")
+    log.deep_clone(target)
+    _read(target)
+
+
 def _convert(log):
     shutil.rmtree(f"{log.table_uri}/_delta_log")
     DeltaLog.convert(log.table_uri)
@@ -112,6 +118,7 @@ STATEMENTS = {
     "vacuum lite": lambda log: log.vacuum(0, enforce_retention=False, lite=True),
     "restore": lambda log: log.restore(0),
     "clone": _clone,
+    "deep clone": _deep_clone,
     "convert": _convert,
     "manifests": lambda log: log.generate_manifests(),
     "statistics": lambda log: log.recompute_statistics(),

@@ -54,6 +54,9 @@ def test_a_table_is_made_filled_altered_restored_and_cloned(spark, tmp_path):
         (2, "B"),
     ]
     assert execute(spark, CloneStatement(table=clone, source=TableSource(table, version=1))).details["source_version"] == 1
+    deep = CloneStatement(table=f"{clone} of files", source=TableSource(table), deep=True)
+    assert execute(spark, deep).metrics["numCopiedFiles"] == 2
+    assert sorted(DeltaTable(deep.table).to_pandas()["id"]) == [1, 2]
     assert execute(spark, RestoreStatement(table=table, version=1)).version == 4
     assert DeltaTable(table).to_pandas().columns.tolist() == ["id", "day", "delay"]
     assert execute(spark, StatisticsStatement(table=table)).committed is False

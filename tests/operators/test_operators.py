@@ -200,6 +200,11 @@ FEED = FileSource("/feed", format="csv")
             {"source": "s", "source_version": "4", "mode": "replace", "properties": {"k": "v"}},
             CloneStatement(table="t", source=TableSource("s", version=4), mode="replace", properties={"k": "v"}),
         ),
+        (
+            DeltaCloneOperator,
+            {"source": "s", "deep": "true"},
+            CloneStatement(table="t", source=TableSource("s"), deep=True),
+        ),
         (DeltaConvertOperator, {"partition_by": {"day": "DATE"}}, ConvertStatement(table="t", partition_by="`day` DATE")),
         (
             DeltaConvertOperator,

@@ -1,6 +1,7 @@
 """Tables made, altered, cloned, converted and restored by DAG runs in the worker; read by independent engines."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pendulum
@@ -216,6 +217,19 @@ def test_a_table_is_cloned_at_a_version_which_the_history_names(flights, tmp_pat
     # Of deltalake, only the query engine knows absolute paths; duckdb does not.
     query = QueryBuilder().register("clone", DeltaTable(str(tmp_path / "clone"))).execute("SELECT id, delay FROM clone")
     assert pa.table(query.read_all()).to_pydict() == {"id": [1, 2], "delay": [10, 20]}
+
+
+def test_a_table_is_copied_by_the_worker_and_outlives_its_source(flights, tmp_path, run_task):
+    run = run_task(
+        lambda: DeltaCloneOperator(
+            task_id="clone", table=str(tmp_path / "copy"), source=str(flights), deep="{{ True }}", engine="worker"
+        )
+    )
+    assert (run.state, run.version, run.result["metrics"]["numCopiedFiles"]) == ("success", 0, 2)
+    assert run.result["sources"] == [{"table": str(flights), "version": 1}]
+    shutil.rmtree(flights)
+    found = DeltaTable(tmp_path / "copy").to_pyarrow_table().sort_by("id")
+    assert found.to_pydict() == {"id": [1, 2, 3], "delay": [10, 20, 30]}
 
 
 def test_a_clone_needs_a_source(tmp_path, run_task):

@@ -61,6 +61,7 @@ def flights(tmp_path):
         (DeltaCreateOperator, "flights", {"columns": "id BIGINT", "mode": "replace"}, 2),
         (DeltaAlterOperator, "flights", {"changes": AddColumns("a INT")}, 2),
         (DeltaCloneOperator, "new", {"source": "flights"}, 0),
+        (DeltaCloneOperator, "deep", {"source": "flights", "deep": True}, 0),
         (DeltaConvertOperator, "parquet", {}, 0),
         (DeltaRestoreOperator, "flights", {"version": 0}, 2),
     ],
@@ -100,10 +101,12 @@ def test_a_cleared_task_makes_its_table_again_or_finds_it(tmp_path, run_task, cl
     [
         lambda root: CreateStatement(table=f"{root}/new", columns="id BIGINT"),
         lambda root: CloneStatement(table=f"{root}/new", source=TableSource(f"{root}/flights")),
+        lambda root: CloneStatement(table=f"{root}/new", source=TableSource(f"{root}/flights"), deep=True),
+        lambda root: CloneStatement(table=f"{root}/made", source=TableSource(f"{root}/flights"), deep=True, mode="replace"),
         lambda root: AlterStatement(table=f"{root}/flights", changes=AddColumns("a INT")),
         lambda root: RestoreStatement(table=f"{root}/flights", version=0),
     ],
-    ids=["create", "clone", "alter", "restore"],
+    ids=["create", "clone", "deep clone", "replacing clone", "alter", "restore"],
 )
 def test_the_commit_of_a_zombie_attempt_is_the_result_and_no_error(flights, tmp_path, make):
     statement, origin = make(tmp_path), Origin(token=TOKEN, record={"try_number": 1})

@@ -196,14 +196,19 @@ def check_access(store: LogStore, protocol: Protocol) -> None:
         raise NotCatalogManagedError(table=store.table_uri, catalog=catalog)
 
 
+def identifying_properties(store: LogStore) -> Mapping[str, str]:
+    """The table properties by which a catalog knows a table that it manages; none where its files alone decide."""
+    identity: Mapping[str, str] = getattr(store, "identity", {})
+    return identity
+
+
 def check_identity(store: LogStore, metadata: Metadata) -> None:
     """Return if the table with this metadata is the one whose commits the store asks the catalog for.
 
     Raises:
         AnotherManagedTableError: It names another id; tables of the feature's preview may name none.
     """
-    identity: Mapping[str, str] = getattr(store, "identity", {})
-    for name, expected in identity.items():
+    for name, expected in identifying_properties(store).items():
         found = metadata.configuration.get(name, expected)
         if found != expected:
             raise AnotherManagedTableError(

@@ -5,6 +5,7 @@ Protocol: PROTOCOL.md, "Add File and Remove File", "Deletion Vectors" (storage t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -43,7 +44,28 @@ def absolute_paths(paths: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
 
 
 def absolute_deletion_vectors(deletion_vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
-    """The deletion vectors (``DELETION_VECTOR``) named by absolute URIs; Python sees each file of deletion vectors once.
+    """The deletion vectors (``DELETION_VECTOR``) named by absolute URIs.
+
+    Raises:
+        CorruptLogError: A deletion vector cannot be located.
+    """
+
+    def absolute(places: pa.Array) -> pa.Array:
+        return absolute_paths(pa.chunked_array([places]), table_uri).combine_chunks()
+
+    return renamed_deletion_vectors(deletion_vectors, absolute, "p", table=table_uri)
+
+
+def renamed_deletion_vectors(
+    deletion_vectors: pa.ChunkedArray, rename: Callable[[pa.Array], pa.Array], storage_type: str, *, table: str
+) -> pa.ChunkedArray:
+    """The deletion vectors (``DELETION_VECTOR``) with other names of their files; those in the log itself stay.
+
+    Args:
+        deletion_vectors: Python sees each file of deletion vectors once.
+        rename: Makes ``path_or_inline_dv`` of the files as the log spells paths.
+        storage_type: Of the new names.
+        table: The table whose they are, for the error.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located.
@@ -57,11 +79,11 @@ def absolute_deletion_vectors(deletion_vectors: pa.ChunkedArray, table_uri: str)
     try:
         places = [_place(*key.split("\n", 1)) for key in keys.dictionary.to_pylist()]
     except ValueError as error:
-        raise CorruptLogError(table=table_uri, file=LOG_DIRECTORY, detail=f"a deletion vector: {error}") from error
-    located = absolute_paths(pa.chunked_array([pa.array(places, pa.string())]), table_uri).combine_chunks().take(keys.indices)
+        raise CorruptLogError(table=table, file=LOG_DIRECTORY, detail=f"a deletion vector: {error}") from error
+    renamed = rename(pa.array(places, pa.string())).take(keys.indices)
     is_file = pc.not_equal(kinds, "i")
-    fields["storage_type"] = pc.if_else(is_file, "p", kinds)
-    fields["path_or_inline_dv"] = pc.if_else(is_file, located, texts)
+    fields["storage_type"] = pc.if_else(is_file, storage_type, kinds)
+    fields["path_or_inline_dv"] = pc.if_else(is_file, renamed, texts)
     return pa.chunked_array(
         [pa.StructArray.from_arrays(list(fields.values()), fields=list(DELETION_VECTOR), mask=whole.is_null())]
     )

@@ -1,38 +1,52 @@
-"""CLONE: a new table on the files of another one.
+"""CLONE: a new table on the files of another one, or on copies of them.
 
-Follows ``CloneTableBase`` of Delta Spark (SHALLOW CLONE). The clone names the files of its source by absolute URIs and owns
-none of them: its own vacuum never deletes them, but a vacuum of the source may, so protect the cloned version there.
+Follows ``CloneTableBase`` of Delta Spark. A shallow clone names the files of its source by absolute URIs and owns none of them:
+its own vacuum never deletes them, but a vacuum of the source may, so protect the cloned version there. A deep clone owns its
+files, and needs its source no more.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.actions import DomainMetadata, Metadata, Origin, Protocol
-from airflow_delta.core.errors import CloneTargetNotEmptyError, InvalidStatementError, TableExistsError, UnsupportedStorageError
+from airflow_delta.core.actions import NO_ADDS, DomainMetadata, Metadata, Origin, Protocol, removes_of
+from airflow_delta.core.errors import (
+    AppendOnlyTableError,
+    CloneTargetNotEmptyError,
+    InvalidStatementError,
+    TableExistsError,
+    UnsupportedStorageError,
+)
+from airflow_delta.core.log.managed_commits import identifying_properties
 from airflow_delta.core.operations.absolute_paths import absolute_deletion_vectors, absolute_paths, encoded_root
 from airflow_delta.core.operations.clone_sources import register_clone
+from airflow_delta.core.operations.copied_files import as_copied, check_copies, files_to_copy
+from airflow_delta.core.operations.file_copier import FileCopier
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import check_contained
 from airflow_delta.core.schema.column_mapping import mapping_mode
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import CreateMode
+from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.staging_area import StagingArea
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_changes.properties import RequestedProperties, requested
-from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.table_features.feature import CATALOG_MANAGED, writer_features
 from airflow_delta.core.table_features.iceberg_compat import compat_versions
-from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded
+from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded, without
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.core.transaction.table_properties import is_append_only
 
 _logger = logging.getLogger(__name__)
 
@@ -58,8 +72,12 @@ class CloneResult:
     Attributes:
         version: Version of the clone; of the table that was there where that was left (-1 for none, in a dry run).
         source_version: The version that was cloned.
-        files: Number of files that both tables share.
+        files: Number of the source's data files.
         bytes: Their size.
+        copied_files: How many of these were copied: none by a shallow clone, all by a deep one.
+        copied_bytes: Their size.
+        removed_files: Number of data files of the table whose place the clone took.
+        removed_bytes: Their size.
         created: Whether anything was committed.
         unregistered: Why readers need the source among their ``allowed_prefixes`` (``register_clone``); None where they do not.
         commit: The commit and what followed it; None where there was none.
@@ -69,9 +87,24 @@ class CloneResult:
     source_version: int
     files: int
     bytes: int
+    copied_files: int = 0
+    copied_bytes: int = 0
+    removed_files: int = 0
+    removed_bytes: int = 0
     created: bool = True
     unregistered: str | None = None
     commit: CommitResult | None = field(default=None, compare=False, repr=False)
+
+    def metrics(self) -> dict[str, int]:
+        """Delta's operation metrics."""
+        return {
+            "sourceTableSize": self.bytes,
+            "sourceNumOfFiles": self.files,
+            "numRemovedFiles": self.removed_files,
+            "numCopiedFiles": self.copied_files,
+            "removedFilesSize": self.removed_bytes,
+            "copiedFilesSize": self.copied_bytes,
+        }
 
 
 def shallow_clone(
@@ -106,78 +139,181 @@ def shallow_clone(
         PathOutsideTableError: The source names a file outside of it.
     """
     _check_same_storage(source.table_uri, target.table_uri)
+    return _clone(source, target, mode=mode, properties=properties, copier=None, dry_run=dry_run, origin=origin)
+
+
+def deep_clone(
+    source: Snapshot,
+    target: TableLog,
+    *,
+    mode: CreateMode,
+    properties: Mapping[str, str],
+    copier: FileCopier,
+    dry_run: bool = False,
+    origin: Origin,
+) -> CloneResult:
+    """Make ``target`` a table as ``shallow_clone`` does, on copies of the source's files: it outlives its source.
+
+    Statistics, tags and deletion vectors are copied with the files. The two may lie on different kinds of storage. A killed run
+    leaves copies that no version names, which a vacuum of the target deletes.
+
+    Args:
+        source: The version to clone.
+        target: Where the clone comes to lie.
+        mode: What to do where there is a table: fail, leave it as it is, or take its place (its history stays). All files are
+            copied anew then.
+        properties: Table properties that differ from the source's.
+        copier: Copies the files.
+        dry_run: Only say what would be done.
+        origin: The run that requests it.
+
+    Raises:
+        TableExistsError: There is a table, and the mode is ``error``.
+        AppendOnlyTableError: The table to be replaced has rows, and only takes appends.
+        MissingDataFileError: A file of the source is gone, as a vacuum during the copying may do.
+        CorruptDataFileError: A file of the source is not as large as its log says.
+        And what else ``shallow_clone`` and ``FileCopier`` raise.
+    """
+    return _clone(source, target, mode=mode, properties=properties, copier=copier, dry_run=dry_run, origin=origin)
+
+
+def _clone(
+    source: Snapshot,
+    target: TableLog,
+    *,
+    mode: CreateMode,
+    properties: Mapping[str, str],
+    copier: FileCopier | None,
+    dry_run: bool,
+    origin: Origin,
+) -> CloneResult:
+    """Without a copier the clone shares its source's files."""
     check_writable(source.table_uri, source.protocol, source.metadata)
     files = source.files()
     check_contained(source.store, files)
-    result = CloneResult(version=0, source_version=source.version, files=len(files), bytes=_bytes(files))
+    result = CloneResult(version=-1, source_version=source.version, files=len(files), bytes=_bytes(files), created=False)
     there = target.snapshot() if target.exists() else None
-    if there and mode == "error":
-        raise TableExistsError(table=target.table_uri, version=there.version)
-    if there and mode == "ignore":
-        return replace(result, version=there.version, created=False)
-    if there and len(there.files()):
-        raise CloneTargetNotEmptyError(table=target.table_uri, files=len(there.files()))
+    if there:
+        result = replace(result, version=there.version)
+        if mode == "error":
+            raise TableExistsError(table=target.table_uri, version=there.version)
+        if mode == "ignore":
+            return result
+    replaced = _replaced_files(there, copies=copier is not None)
     wanted = requested(properties, target.table_uri)
-    metadata = cloned_metadata(source.metadata, there.metadata if there else None, wanted.configuration, now=target.clock())
+    metadata = cloned_metadata(
+        source.metadata,
+        there.metadata if there else None,
+        {**wanted.configuration, **identifying_properties(target.store)},
+        left_out=identifying_properties(source.store),
+        now=target.clock(),
+    )
     protocol = cloned_protocol(source.protocol, there.protocol if there else None, metadata, wanted)
     if dry_run:
-        return replace(result, version=there.version if there else -1, created=False)
-    unregistered = register_clone(source.store, target.store)
+        return result
+    result = replace(result, created=True, removed_files=len(replaced), removed_bytes=_bytes(replaced))
+    transaction = _transaction(target, there, metadata, protocol)
+
+    def commit(adds: pa.Table, result: CloneResult) -> CloneResult:
+        committed = transaction.commit(
+            adds=adds,
+            removes=removes_of(replaced, deletion_timestamp=target.clock(), data_change=True),
+            domains=cloned_domains(source, there),
+            operation=Operation(
+                name="CLONE",
+                parameters={
+                    "source": f"delta.`{encoded_root(source.table_uri)}`",
+                    "sourceVersion": source.version,
+                    "isShallow": copier is None,
+                },
+            ),
+            metrics=result.metrics(),
+            origin=origin,
+            resolve_conflicts=False,
+        )
+        return replace(result, version=committed.version, commit=committed)
+
+    if copier is None:
+        result = replace(result, unregistered=_register(source.store, target.store))
+        return commit(shared_files(files, source.table_uri), result)
+    result = replace(result, copied_files=result.files, copied_bytes=result.bytes)
+    with StagingArea(target.store) as staging:
+        adds = _copied(source, files, target, staging.name, copier) if len(files) else files
+        staging.keep()
+        result = commit(with_new_row_ids(adds), result)
+        if result.commit and result.commit.already_committed:
+            staging.abandon()
+    return result
+
+
+def _replaced_files(there: Snapshot | None, *, copies: bool) -> pa.Table:
+    """The files (``ADD_FILE``) of the table whose place the clone takes.
+
+    Raises:
+        CloneTargetNotEmptyError: It has files, and the clone copies none.
+        AppendOnlyTableError: It has files, and only takes appends.
+    """
+    files = there.files() if there else NO_ADDS
+    if there and len(files):
+        if not copies:
+            raise CloneTargetNotEmptyError(table=there.table_uri, files=len(files))
+        if is_append_only(there.metadata.configuration):
+            raise AppendOnlyTableError(table=there.table_uri)
+    return files
+
+
+def _transaction(target: TableLog, there: Snapshot | None, metadata: Metadata, protocol: Protocol) -> OptimisticTransaction:
+    """The constraints on rows were enforced by those who wrote them."""
+    if not there:
+        return target.create_transaction(metadata, protocol, enforces=ROW_FEATURES)
+    transaction = target.start_transaction(there, enforces=ROW_FEATURES)
+    transaction.set_metadata(metadata)
+    transaction.set_protocol(protocol)
+    transaction.read_whole_table()
+    return transaction
+
+
+def _register(source: LogStore, clone: LogStore) -> str | None:
+    unregistered = register_clone(source, clone)
     if unregistered:
-        _logger.warning("%s: add %s to the allowed_prefixes of readers: %s", target.table_uri, source.table_uri, unregistered)
-    # The constraints on rows were enforced by those who wrote them.
-    if there:
-        transaction = target.start_transaction(there, enforces=ROW_FEATURES)
-        transaction.set_metadata(metadata)
-        transaction.set_protocol(protocol)
-        transaction.read_whole_table()
-    else:
-        transaction = target.create_transaction(metadata, protocol, enforces=ROW_FEATURES)
-    committed = transaction.commit(
-        adds=cloned_files(files, source.table_uri),
-        domains=cloned_domains(source, there),
-        operation=Operation(
-            name="CLONE",
-            parameters={"source": f"delta.`{encoded_root(source.table_uri)}`", "sourceVersion": source.version},
-        ),
-        metrics={
-            "sourceTableSize": result.bytes,
-            "sourceNumOfFiles": result.files,
-            "numRemovedFiles": 0,
-            "numCopiedFiles": 0,
-            "removedFilesSize": 0,
-            "copiedFilesSize": 0,
-        },
-        origin=origin,
-        resolve_conflicts=False,
-    )
-    return replace(result, version=committed.version, unregistered=unregistered, commit=committed)
+        _logger.warning("%s: add %s to the allowed_prefixes of readers: %s", clone.table_uri, source.table_uri, unregistered)
+    return unregistered
 
 
-def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mapping[str, str], *, now: int) -> Metadata:
+def _copied(source: Snapshot, files: pa.Table, target: TableLog, folder: str, copier: FileCopier) -> pa.Table:
+    """The files (``ADD_FILE``) as the clone names their copies."""
+    copied = copier.copy(source.store, target.store, folder, files_to_copy(files, table=source.table_uri))
+    check_copies(target.store, folder, copied)
+    return as_copied(files, copied, folder, table=source.table_uri)
+
+
+def cloned_metadata(
+    source: Metadata, there: Metadata | None, properties: Mapping[str, str], *, left_out: Collection[str] = (), now: int
+) -> Metadata:
     """The clone's metadata.
 
     Args:
         source: Of the source.
-        there: Of the empty table whose place the clone takes: its identity, name and description stay.
+        there: Of the table whose place the clone takes: its identity, name and description stay.
         properties: Table properties that differ from the source's.
+        left_out: Names of properties that are true of the source alone.
         now: Milliseconds since the epoch.
 
     Raises:
         InvalidStatementError: A property would change how columns are mapped, or what their files must hold.
     """
-    configuration = {name: value for name, value in source.configuration.items() if name not in _OF_THE_SOURCE}
+    configuration = {
+        name: value for name, value in source.configuration.items() if name not in _OF_THE_SOURCE and name not in left_out
+    }
     configuration |= {
         name: f"{prefix}{uuid.uuid4()}" for name, prefix in _ROW_ID_COLUMNS.items() if name in source.configuration
     }
     configuration |= properties
     if mapping_mode(configuration) is not mapping_mode(source.configuration):
-        raise InvalidStatementError(
-            statement="SHALLOW CLONE", detail="a clone has its source's column mapping; it cannot be set"
-        )
+        raise InvalidStatementError(statement="CLONE", detail="a clone has its source's column mapping; it cannot be set")
     if set(compat_versions(configuration)) - set(compat_versions(source.configuration)):
         detail = "a clone has its source's files; alter the source, so that they are checked for Iceberg compatibility"
-        raise InvalidStatementError(statement="SHALLOW CLONE", detail=detail)
+        raise InvalidStatementError(statement="CLONE", detail=detail)
     return replace(
         source,
         id=there.id if there else str(uuid.uuid4()),
@@ -191,8 +327,10 @@ def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mappin
 def cloned_protocol(source: Protocol, there: Protocol | None, metadata: Metadata, wanted: RequestedProperties) -> Protocol:
     """The source's protocol with what metadata and properties require.
 
-    It is never less than that of the table whose place the clone takes.
+    It is never less than that of the table whose place the clone takes. Which catalog manages the source is not inherited.
     """
+    for feature in CATALOG_MANAGED & writer_features(source):
+        source = without(source, feature)
     features = needed_features(metadata) | wanted.features
     protocol = upgraded(there, writer_features(source) | features) if there else upgraded(source, features)
     return at_least(protocol, reader_version=wanted.reader_version, writer_version=wanted.writer_version)
@@ -206,8 +344,8 @@ def cloned_domains(source: Snapshot, there: Snapshot | None) -> list[DomainMetad
     return [replace(ended, removed=True)] if ended else []
 
 
-def cloned_files(files: pa.Table, source_uri: str) -> pa.Table:
-    """The source's files (``ADD_FILE``) as the clone names them: by absolute URIs, and without row ids.
+def shared_files(files: pa.Table, source_uri: str) -> pa.Table:
+    """The source's files (``ADD_FILE``) as a shallow clone names them: by absolute URIs, and without row ids.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located.
@@ -215,6 +353,14 @@ def cloned_files(files: pa.Table, source_uri: str) -> pa.Table:
     columns = {
         "path": absolute_paths(files["path"], source_uri),
         "deletion_vector": absolute_deletion_vectors(files["deletion_vector"], source_uri),
+    }
+    renamed = pa.table([columns.get(field.name, files[field.name]) for field in files.schema], schema=files.schema)
+    return with_new_row_ids(renamed)
+
+
+def with_new_row_ids(files: pa.Table) -> pa.Table:
+    """The files (``ADD_FILE``) as new data: the commit numbers their rows anew."""
+    columns = {
         "data_change": pa.repeat(pa.scalar(True), len(files)),
         "base_row_id": pa.nulls(len(files), pa.int64()),
         "default_row_commit_version": pa.nulls(len(files), pa.int64()),

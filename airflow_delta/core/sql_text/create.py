@@ -35,7 +35,8 @@ def read_create(words: Words, context: TextContext) -> CreateStatement | WriteSt
 
     * (columns) USING DELTA, clauses in any order;
     * USING DELTA, clauses in any order, AS query;
-    * SHALLOW CLONE table [VERSION | TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…'].
+    * [SHALLOW | DEEP] CLONE table [VERSION | TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…'],
+      deep where neither word is there, as in Databricks.
 
     Clauses are PARTITIONED BY, CLUSTER BY, TBLPROPERTIES, COMMENT and LOCATION.
     """
@@ -48,11 +49,11 @@ def read_create(words: Words, context: TextContext) -> CreateStatement | WriteSt
     mode: CreateMode = "replace" if replaces else "ignore" if ignores else "error"
     name = table_name(words)
     if words.next_is("LIKE"):
-        raise words.expected("columns, USING DELTA or SHALLOW CLONE", "list the columns, or clone the table")
-    if words.next_is("DEEP"):
-        raise words.expected("SHALLOW CLONE", "copy the rows: CREATE TABLE … USING DELTA AS SELECT * FROM …")
+        raise words.expected("columns, USING DELTA or CLONE", "list the columns, or clone the table")
     if words.skip("SHALLOW", "CLONE"):
-        return _clone(words, context, name, mode)
+        return _clone(words, context, name, mode, deep=False)
+    if words.skip("DEEP", "CLONE") or words.skip("CLONE"):
+        return _clone(words, context, name, mode, deep=True)
     columns = words.slice(words.parenthesized()) if not words.next_is("USING") else ""
     words.expect("USING", "DELTA")
     clauses = _clauses(words)
@@ -96,7 +97,7 @@ def _of_query(words: Words, context: TextContext, table: str, mode: CreateMode, 
     )
 
 
-def _clone(words: Words, context: TextContext, name: TableName, mode: CreateMode) -> CloneStatement:
+def _clone(words: Words, context: TextContext, name: TableName, mode: CreateMode, *, deep: bool) -> CloneStatement:
     source = table_name(words)
     version, time = optional_point(words, context)
     properties = words.properties() if words.skip("TBLPROPERTIES") else {}
@@ -105,6 +106,7 @@ def _clone(words: Words, context: TextContext, name: TableName, mode: CreateMode
     return CloneStatement(
         table=_place(words, context, name, location),
         source=TableSource(context.table_uri(words, source), version=version, timestamp=time),
+        deep=deep,
         mode=mode,
         properties=properties,
     )

@@ -56,12 +56,13 @@ class CreateStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneStatement:
-    """Create a new table on the files of another one, without copying a file.
+    """Create a new table on the files of another one, or with ``deep`` on copies of them.
 
     Attributes:
         table: URI of the new table's root.
         source: The table to clone, and its version.
-        mode: What happens where the table exists; only an empty one can be replaced.
+        deep: Whether the files are copied, so that the new table outlives its source; otherwise both share them.
+        mode: What happens where the table exists; without ``deep`` only an empty one can be replaced.
         properties: Table properties that differ from the source's.
         dry_run: Check, but commit nothing.
     """
@@ -69,6 +70,7 @@ class CloneStatement:
     type_name: ClassVar[str] = "clone"
     table: str
     source: TableSource
+    deep: bool = False
     mode: CreateMode = "error"
     properties: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False

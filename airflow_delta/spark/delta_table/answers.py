@@ -144,8 +144,8 @@ def restore_row(spark: SparkSession, result: RestoreResult) -> DataFrame:
 
 
 def clone_row(spark: SparkSession, result: CloneResult) -> DataFrame:
-    """The size of the table that was cloned; no file is copied, and none was there before."""
-    return spark.createDataFrame([(result.bytes, result.files, 0, 0, 0, 0)], _CLONE)
+    """The size of the table that was cloned, and how much of it was copied in place of what."""
+    return spark.createDataFrame([tuple(result.metrics().values())], _CLONE)
 
 
 def vacuum_rows(spark: SparkSession, table: str, result: VacuumResult) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,7 @@ from airflow_delta.spark.delta_table.optimize_builder import DeltaOptimizeBuilde
 from airflow_delta.spark.delta_table.session_settings import checks_retention
 from airflow_delta.spark.delta_table.table_builder import DeltaTableBuilder
 from airflow_delta.spark.delta_table.times import milliseconds
+from airflow_delta.spark.distributed.file_copy import SparkFileCopier
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
@@ -242,16 +244,13 @@ class DeltaTable:
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
-        """Make a new table at the path ``target`` on this one's files, without copying any.
+        """Make a new table at the path ``target``: on copies of this one's files, or on the files themselves.
 
         Args:
             target: A path, or ``delta.`path```.
-            isShallow: Must be True: copies of files are made by a write, or by the storage's own tools.
-            replace: Whether an empty table at the target is replaced.
+            isShallow: Whether the two tables share their files; otherwise they are copied, and the new one outlives this one.
+            replace: Whether a table at the target is replaced; by a shallow clone only an empty one.
             properties: Table properties that differ from this table's.
-
-        Raises:
-            InvalidStatementError: A deep clone was requested.
         """
         return self._cloned(target, self._snapshot(), is_shallow=isShallow, replace=replace, properties=properties)
 
@@ -354,14 +353,14 @@ class DeltaTable:
     def _cloned(
         self, target: str, snapshot: Snapshot, *, is_shallow: bool, replace: bool, properties: Mapping[str, str] | None
     ) -> DeltaTable:
-        if not is_shallow:
-            raise InvalidStatementError(statement="CLONE", detail="only shallow clones are made here: isShallow=True")
         path = path_or_identifier(target)
         is_beside = scheme_of(path) == scheme_of(self._log.table_uri)
         options = self._log.store.storage_options if is_beside else None  # of this table, which are the clone's too
         made = table_log(self._spark, path, options or None, self._log.store.allowed_prefixes)
         mode: CreateMode = "replace" if replace else "error"
-        self._log.shallow_clone(made, version=snapshot.version, mode=mode, properties=properties)
+        copier = SparkFileCopier(self._spark)
+        clone = self._log.shallow_clone if is_shallow else partial(self._log.deep_clone, copier=copier)
+        clone(made, version=snapshot.version, mode=mode, properties=properties)
         return type(self)(self._spark, made)
 
 

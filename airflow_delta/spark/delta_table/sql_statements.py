@@ -49,6 +49,7 @@ from airflow_delta.spark.delta_table.answers import (
     vacuum_rows,
 )
 from airflow_delta.spark.delta_table.session_settings import checks_retention, grows_schemas, overwrites_partitions
+from airflow_delta.spark.distributed.file_copy import SparkFileCopier
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
@@ -171,7 +172,8 @@ def _alter(run: TextRun, log: DeltaLog, statement: AlterStatement) -> DataFrame:
 def _clone(run: TextRun, log: DeltaLog, statement: CloneStatement) -> DataFrame:
     source = run.open_table(statement.source.table)
     version, time = statement.source.version_number, statement.source.timestamp
-    done = source.shallow_clone(log, version=version, timestamp=time, mode=statement.mode, properties=statement.properties)
+    clone = partial(source.deep_clone, copier=SparkFileCopier(run.spark)) if statement.deep else source.shallow_clone
+    done = clone(log, version=version, timestamp=time, mode=statement.mode, properties=statement.properties)
     return clone_row(run.spark, done)
 
 

@@ -40,13 +40,15 @@ class Managed:
 
     catalog: InMemoryManagedCommits = field(default_factory=InMemoryManagedCommits)
     feature: str = "catalogManaged"
+    configuration: dict = field(default_factory=dict)
     now: itertools.count = field(default_factory=lambda: itertools.count(1_700_000_000_000, 1_000))
 
     def __post_init__(self):
         self.store = InMemoryLogStore(clock=self.tick)
         readers = frozenset({self.feature})
         protocol = replace(PROTOCOL, reader_features=readers, writer_features=FEATURES - PROTOCOL.reader_features | readers)
-        self.log().create_transaction(METADATA, protocol).commit(operation=Operation(name="CREATE TABLE"))
+        metadata = replace(METADATA, configuration={**METADATA.configuration, **self.configuration})
+        self.log().create_transaction(metadata, protocol).commit(operation=Operation(name="CREATE TABLE"))
 
     def tick(self):
         return next(self.now)
@@ -60,17 +62,17 @@ class Managed:
     def append(self, *paths, log=None):
         return (log or self.log()).start_transaction().commit(adds=adds(*paths), operation=WRITE)
 
-    def text(self, *paths):
+    def text(self, *paths, size=1):
         """A commit of another engine."""
         time = self.tick()
         info = {"inCommitTimestamp": time, "timestamp": time, "operation": "WRITE", "txnId": str(uuid.uuid4())}
-        file = {"partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+        file = {"partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": True}
         lines = [{"commitInfo": info}, *({"add": {"path": path, **file}} for path in paths)]
         return "\n".join(map(json.dumps, lines)).encode(), time
 
-    def stage(self, version, *paths):
+    def stage(self, version, *paths, size=1):
         """What another engine stages, and may have ratified."""
-        content, time = self.text(*paths)
+        content, time = self.text(*paths, size=size)
         name = staged_commit_file(version, str(uuid.uuid4()))
         self.store.write_if_absent(staged_commit_path(name), content)
         status = self.store.status(staged_commit_path(name))
@@ -78,9 +80,9 @@ class Managed:
             version=version, file_name=name, size=status.size, modification_time=status.modification_time, timestamp=time
         )
 
-    def foreign_commit(self, version, *paths):
+    def foreign_commit(self, version, *paths, size=1):
         """A commit of another engine, ratified and not published."""
-        proposed = self.stage(version, *paths)
+        proposed = self.stage(version, *paths, size=size)
         self.catalog.ratify(proposed)
         return proposed
 

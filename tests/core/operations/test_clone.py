@@ -82,7 +82,7 @@ def test_a_clone_has_an_identity_and_a_history_of_its_own(source, tmp_path):
     size = str(sum(original.files()["size"].to_pylist()))
     assert (info.operation, info.operation_parameters) == (
         "CLONE",
-        {"source": f"delta.`file:{source.root}`", "sourceVersion": 1},
+        {"source": f"delta.`file:{source.root}`", "sourceVersion": 1, "isShallow": True},
     )
     assert info.operation_metrics == {
         "sourceTableSize": size, "sourceNumOfFiles": "2", "numRemovedFiles": "0",

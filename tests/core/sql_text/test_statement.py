@@ -197,6 +197,10 @@ def test_a_table_is_cloned_as_the_text_says():
     assert parse_statement(text) == CloneStatement(
         table="/t", source=TableSource("/s", timestamp="2026-01-01"), mode="replace", properties={"a": "b"}
     )
+    for words in ("DEEP CLONE", "CLONE"):
+        assert parse_statement(f"CREATE TABLE IF NOT EXISTS {T} {words} delta.`/s` VERSION AS OF 3") == CloneStatement(
+            table="/t", source=TableSource("/s", version=3), deep=True, mode="ignore"
+        )
 
 
 @pytest.mark.parametrize(
@@ -285,8 +289,8 @@ REFUSED = {
     f"CREATE TABLE {T} (a INT) USING delta TBLPROPERTIES (a = 1, a = 2)": "a property is set twice",
     f"CREATE TABLE {T} (a INT) USING delta TBLPROPERTIES (a = b)": "expected a text in quotes, a number, true or false",
     f"CREATE TABLE {T} (a INT) USING delta OPTIONS (a = 1)": "expected a clause, AS or the end",
-    f"CREATE TABLE {T} LIKE delta.`/s`": "expected columns, USING DELTA or SHALLOW CLONE",
-    f"CREATE TABLE {T} DEEP CLONE delta.`/s`": "expected SHALLOW CLONE",
+    f"CREATE TABLE {T} LIKE delta.`/s`": "expected columns, USING DELTA or CLONE",
+    f"CREATE TABLE {T} DEEP delta.`/s`": "expected (, found 'DEEP",
     f"CREATE VIEW v AS SELECT * FROM {T}": "expected TABLE, found 'VIEW v",
     f"ALTER TABLE {T} RENAME TO delta.`/u`": "expected COLUMN, found 'TO",
     f"ALTER TABLE {T} REPLACE COLUMNS (a INT)": "REPLACE COLUMNS is not taken",

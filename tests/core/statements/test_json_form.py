@@ -160,7 +160,7 @@ statements_about_tables = st.one_of(
     ),
     st.builds(AlterStatement, table=texts, changes=st.lists(changes, min_size=1, max_size=3) | changes, dry_run=bools),
     st.builds(AlterStatement, table=texts, changes=st.builds(DropFeature, names, truncate_history=bools)),
-    st.builds(CloneStatement, table=texts, source=tables, mode=modes, properties=maps, dry_run=bools),
+    st.builds(CloneStatement, table=texts, source=tables, deep=bools, mode=modes, properties=maps, dry_run=bools),
     st.builds(
         ConvertStatement, table=texts, partition_by=st.none() | columns, statistics=bools, properties=maps, dry_run=bools
     ),

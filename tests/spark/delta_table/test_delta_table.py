@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -168,14 +169,19 @@ class TestHistory:
         birds.restoreToTimestamp("2020-01-01 00:02:00")
         assert reference_rows() == BIRDS[2:]
 
-    def test_a_shallow_clone_shares_files_and_a_deep_one_is_refused(self, spark, tmp_path, birds):
+    def test_a_shallow_clone_shares_files_and_a_deep_one_outlives_its_source(self, spark, tmp_path, table, birds):
         birds.delete("id = 1")
         copy = birds.cloneAtVersion(0, str(tmp_path / "copy"), isShallow=True, properties={"owner": "me"})
         assert copy.toDF().count() == 3
         assert copy.detail().head().properties["owner"] == "me"
         assert birds.clone(f"delta.`{tmp_path / 'other'}`", isShallow=True).toDF().count() == 2
-        with pytest.raises(InvalidStatementError, match="shallow"):
-            birds.clone(str(tmp_path / "deep"))
+        birds.clone(str(tmp_path / "deep"))
+        older = birds.cloneAtVersion(0, str(tmp_path / "deep"), replace=True)
+        shutil.rmtree(table)
+        assert [row.id for row in older.toDF().sort("id").collect()] == [1, 2, 3]
+        assert ReferenceTable(tmp_path / "deep", version=0).to_pyarrow_table().num_rows == 2
+        [latest, _] = older.history().collect()
+        assert (latest.operation, latest.operationMetrics["numRemovedFiles"]) == ("CLONE", "1")
 
     def test_a_clone_is_found_as_its_table_is(self, spark, tmp_path, birds, monkeypatch):
         calls = []

@@ -127,6 +127,10 @@ def test_files_are_compacted_purged_vacuumed_listed_and_cloned(spark, run, table
     [cloned] = run(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE {t} TBLPROPERTIES (kept = 'yes')")
     assert (cloned["source_num_of_files"], cloned["num_copied_files"]) == (2, 0)
     assert run(f"SHOW TBLPROPERTIES delta.`{clone}` (kept)") == [{"key": "kept", "value": "yes"}]
+    [copied] = run(f"CREATE OR REPLACE TABLE delta.`{clone}` DEEP CLONE {t}")
+    assert (copied["num_copied_files"], copied["num_removed_files"]) == (2, 2)
+    assert copied["copied_files_size"] == copied["source_table_size"] == copied["removed_files_size"] > 0
+    assert [row["id"] for row in run(f"SELECT id FROM delta.`{clone}` ORDER BY id")] == list(range(10, 40))
     run(f"ALTER TABLE {t} SET TBLPROPERTIES (delta.enableDeletionVectors = false)")
     assert run(f"GENERATE symlink_format_manifest FOR TABLE {t}") == []
     assert (Path(table) / "_symlink_format_manifest" / "p=0" / "manifest").is_file()

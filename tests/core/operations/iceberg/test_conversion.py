@@ -141,10 +141,15 @@ def test_restored_and_replaced_tables_are_read_as_they_are(make):
     assert table.check() == [7]
 
 
-def test_a_clone_names_its_sources_files(make, tmp_path):
+@pytest.mark.parametrize("deep", [False, True], ids=["shallow", "deep"])
+def test_a_clone_names_its_sources_files_or_its_copies(make, tmp_path, deep):
     table = make(NESTED)
     table.append({"id": 1, **NESTED_ROW})
-    table.log.shallow_clone(str(tmp_path / "copy"))
+    if deep:
+        table.log.deep_clone(str(tmp_path / "copy"))
+        shutil.rmtree(table.root)
+    else:
+        table.log.shallow_clone(str(tmp_path / "copy"))
     copy = type(table).__new__(type(table))
     copy.root, copy.log, copy.duckdb = str(tmp_path / "copy"), DeltaLog.for_table(str(tmp_path / "copy")), table.duckdb
     assert copy.check() == [1]

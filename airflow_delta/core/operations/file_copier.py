@@ -1,0 +1,151 @@
+"""Files of one table copied below the root of another: by this process, or elsewhere."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from airflow_delta.core.errors import CorruptDataFileError, DeltaError
+from airflow_delta.core.storage.file_locator import FileLocator
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.storage_failures import read_data, storage_failure
+
+FILE_TO_COPY = pa.schema([("path", pa.string()), ("size", pa.int64()), ("is_data", pa.bool_())])
+"""Columns of files to copy.
+
+The path as the source's log spells it; the bytes that a data file has, and that a file of deletion vectors has at least.
+"""
+
+COPIED_FILE = pa.schema([("path", pa.string()), ("name", pa.string()), ("size", pa.int64())])
+"""Columns of copies: the path of the source, the name in the folder, and bytes."""
+
+_BUFFER = 8 << 20  # bytes of a file that are in memory at once
+_THREADS = 8
+
+Answer = TypeVar("Answer")
+
+
+class FileCopier(Protocol):
+    """Copies files, byte by byte. What is copied, and what becomes of the copies, is decided by the caller."""
+
+    def copy(self, source: LogStore, target: LogStore, folder: str, files: pa.Table) -> pa.Table:
+        """Copy the files, each under a name of its own that no other attempt gives.
+
+        Copies that the answer does not name, as those of a task that was run twice, count for nothing.
+
+        Args:
+            source: The table whose files they are.
+            target: The table that gets the copies.
+            folder: Where the copies go, below the target's root.
+            files: Columns ``FILE_TO_COPY``; at least one.
+
+        Returns:
+            Columns ``COPIED_FILE``: a row for each file, in no order.
+
+        Raises:
+            MissingDataFileError: One of the files is gone.
+            CorruptDataFileError: It is not as large as the log says.
+            PathOutsideTableError: It lies where the source may not read.
+            StorageAccessError: One of the storages refuses, or is full.
+            StorageUnavailableError: It does not answer.
+        """
+        ...
+
+
+class LocalFileCopier:
+    """Copies in this process, some files at once."""
+
+    def copy(self, source: LogStore, target: LogStore, folder: str, files: pa.Table) -> pa.Table:
+        """Copy the files by threads, each of which holds one buffer."""
+        filesystem, root = target.data_filesystem()
+        copies = FileCopies(
+            locate=FileLocator.from_store(source),
+            source_uri=source.table_uri,
+            filesystem=filesystem,
+            directory=f"{root}/{folder}",
+            target_uri=target.table_uri,
+        )
+        return copies.make(files, threads=_THREADS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCopies:
+    """Copies of a table's files in one directory.
+
+    Attributes:
+        locate: Finds the files.
+        source_uri: Their table, for errors.
+        filesystem: Where the copies go.
+        directory: The directory there.
+        target_uri: The table that gets the copies, for errors.
+    """
+
+    locate: FileLocator
+    source_uri: str
+    filesystem: pafs.FileSystem
+    directory: str
+    target_uri: str
+
+    def make(self, files: pa.Table, *, threads: int) -> pa.Table:
+        """Copy these files (``FILE_TO_COPY``), and answer with the copies (``COPIED_FILE``). Raises as ``FileCopier``."""
+        if isinstance(self.filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+            with self._writing():
+                self.filesystem.create_dir(self.directory)
+        with ThreadPoolExecutor(threads) as pool:  # where one fails, those that have not begun are not made
+            copied = list(pool.map(self._copied, files.to_pylist()))
+        return pa.Table.from_pylist(copied, schema=COPIED_FILE)
+
+    def _copied(self, file: Mapping[str, Any]) -> dict[str, Any]:
+        path, size, is_data = file["path"], file["size"], file["is_data"]
+        filesystem, place = self.locate(path)
+        name = f"part-{uuid.uuid4()}.parquet" if is_data else f"deletion_vector_{uuid.uuid4()}.bin"
+        with self._read(path, lambda: filesystem.open_input_file(place)) as original:
+            found = self._read(path, original.size)
+            if found != size if is_data else found < size:
+                least = "" if is_data else "at least "
+                raise self._corrupt(path, f"it has {found} bytes, and the log says {least}{size}")
+            self._copy(path, original, found, f"{self.directory}/{name}")
+        return {"path": path, "name": name, "size": found}
+
+    def _copy(self, path: str, original: pa.NativeFile, size: int, place: str) -> None:
+        try:
+            with self._writing(), self.filesystem.open_output_stream(place) as copy:
+                for start in range(0, size, _BUFFER):
+                    copy.write(self._bytes(path, original, start, min(start + _BUFFER, size)))
+        except BaseException:  # Arrow closes what it has begun, as if it were whole
+            with suppress(OSError):
+                self.filesystem.delete_file(place)
+            raise
+
+    def _bytes(self, path: str, original: pa.NativeFile, start: int, end: int) -> bytes:
+        content: bytes = self._read(path, partial(original.read_at, end - start, start))
+        if len(content) != end - start:
+            raise self._corrupt(path, f"it ended after {start + len(content)} bytes while it was copied")
+        return content
+
+    def _read(self, path: str, read: Callable[[], Answer]) -> Answer:
+        return read_data(read, table=self.source_uri, file=path)
+
+    def _corrupt(self, path: str, detail: str) -> CorruptDataFileError:
+        return CorruptDataFileError(table=self.source_uri, file=path, detail=detail)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Storage failures here are those of the target."""
+        try:
+            yield
+        except DeltaError:
+            raise
+        except (OSError, pa.ArrowException) as error:
+            failure = storage_failure(error, self.target_uri)
+            if failure is None:
+                raise
+            raise failure from error
