@@ -129,7 +129,7 @@ def shallow_clone(
         origin: The run that requests it.
 
     Raises:
-        TableExistsError: There is a table, and the mode is ``error``.
+        TableExistsError: There is a table, and the mode is ``error``; in any mode, another writer made one meanwhile.
         CloneTargetNotEmptyError: There is a table with files, and the mode is ``replace``.
         UnsupportedStorageError: The two lie on different kinds of storage, where no reader of one reads the other.
         InvalidStatementError: A property would change how columns are mapped.
@@ -168,7 +168,7 @@ def deep_clone(
         origin: The run that requests it.
 
     Raises:
-        TableExistsError: There is a table, and the mode is ``error``.
+        TableExistsError: There is a table, and the mode is ``error``; in any mode, another writer made one meanwhile.
         AppendOnlyTableError: The table to be replaced has rows, and only takes appends.
         MissingDataFileError: A file of the source is gone, as a vacuum during the copying may do.
         CorruptDataFileError: A file of the source is not as large as its log says.

@@ -54,7 +54,8 @@ class FileCopier(Protocol):
             MissingDataFileError: One of the files is gone.
             CorruptDataFileError: It is not as large as the log says.
             PathOutsideTableError: It lies where the source may not read.
-            StorageAccessError: One of the storages refuses, or is full.
+            StorageAccessError: One of the storages refuses.
+            StorageFullError: The target's has no room.
             StorageUnavailableError: It does not answer.
         """
         ...
