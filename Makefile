@@ -26,7 +26,7 @@ test-core:
 		--numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-slow:
-	@$(RUN) pytest -m slow --hypothesis-profile=search
+	@$(RUN) pytest -m slow --compile-queries --hypothesis-profile=search
 
 # Every test of the data plane and the jobs on each version of Spark: `make test-spark-matrix VERSIONS=4.0` for one of them,
 # VERSIONS="4.0 --quick" without its slow tests. Interrupted, it goes on where it was.

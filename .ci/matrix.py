@@ -25,7 +25,7 @@ def run_pytest(python, files, mark, report, minutes):
     # Half the time is more than any test takes: by then it has stopped, and the output should say where.
     settings = {"faulthandler_timeout": 30 * minutes, "junit_suite_name": commit()}
     command = [python, "-m", "pytest", *files, "-m", mark, "-p", "no:cacheprovider", f"--junitxml={unfinished}"]
-    command += [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+    command += ["--compile-queries", *(part for name, value in settings.items() for part in ("-o", f"{name}={value}"))]
     environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "VIRTUAL_ENV")}
     # Submitted drivers and their workers are of this environment, and import the checkout, too.
     environment |= {"PATH": f"{python.parent}{os.pathsep}{environment['PATH']}"}

@@ -53,6 +53,10 @@ EMULATED_STORES = {"s3", "gcs", "azure", "moto_server"}
 def pytest_addoption(parser):
     told = "run the tests of `spark` over Spark Connect: a server at this address, or one of their own"
     parser.addoption("--spark-connect", nargs="?", const="", metavar="ADDRESS", help=told)
+    told = (
+        "let Spark compile queries, as in production; otherwise it interprets them, which costs less for a few rows"
+    )
+    parser.addoption("--compile-queries", action="store_true", help=told)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -156,7 +160,7 @@ def spark(request, tmp_path_factory):
     """One small Spark in UTC for all tests that need no process of its own: in this process, or over Spark Connect."""
     address = request.config.getoption("--spark-connect")
     if address is None:
-        yield from _classic_session()
+        yield from _classic_session(compiles=request.config.getoption("--compile-queries"))
     else:
         yield from _connect_session(address, tmp_path_factory.mktemp("connect"))
 
@@ -174,7 +178,7 @@ def _connect_session(address, folder):
         session.stop()
 
 
-def _classic_session():
+def _classic_session(*, compiles):
     from pyspark.sql import SparkSession
 
     settings = {
@@ -184,6 +188,8 @@ def _classic_session():
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.codegen.wholeStage": str(compiles).lower(),
+        "spark.sql.codegen.factoryMode": "FALLBACK" if compiles else "NO_CODEGEN",
     }
     builder = SparkSession.builder.master("local[2]").appName("airflow-delta tests")
     for name, value in settings.items():

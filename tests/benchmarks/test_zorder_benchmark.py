@@ -1,10 +1,12 @@
 """The benchmark itself: it reaches its targets on a small table, and its checks see what is wrong."""
 
+import pytest
 from deltalake import DeltaTable
 
 from benchmarks.zorder import differing_rows, main, make_table, skipped
 
 
+@pytest.mark.slow
 def test_a_small_run_reaches_the_targets(spark, capsys):
     assert main(["--rows", "32000", "--files", "100", "--queries", "20", "--data", "uniform"], spark) == 0
     printed = capsys.readouterr().out

@@ -1,12 +1,14 @@
 """Mapped merges of one table as Airflow runs them; one after the other here, as dag.test does, at once in tests/standalone."""
 
 import pendulum
+import pytest
 from deltalake import DeltaTable
 
 from flights_demo.feed import packaged_csv, read_flights
 from flights_mapped_merges import AIRLINES, dag
 
 
+@pytest.mark.slow  # four Spark jobs
 def test_each_airline_is_merged_as_a_commit_of_its_own(tmp_path, run_dag, xcom, mapped_xcoms, monkeypatch):
     monkeypatch.setenv(
         "AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}'

@@ -174,7 +174,7 @@ def test_every_two_features_are_together_in_every_shape():
         assert together is fit((first, second), partitioned=partitioned)
 
 
-@pytest.mark.parametrize("case", COMMON, ids=str)
+@pytest.mark.parametrize("case", [pytest.param(COMMON[0], marks=pytest.mark.slow), *COMMON[1:]], ids=str)
 def test_common_features_together_live_through_every_statement(spark, duckdb_connection, table, case):
     live(spark, duckdb_connection, table, case)
 

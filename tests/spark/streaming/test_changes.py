@@ -80,7 +80,9 @@ def versions(batches):
     return [sorted({row[3] for row in rows}) for rows in batches]
 
 
-@pytest.mark.parametrize("properties", [RECORDED, DELETION_VECTORS], ids=["files", "deletion_vectors"])
+@pytest.mark.parametrize(
+    "properties", [RECORDED, pytest.param(DELETION_VECTORS, marks=pytest.mark.slow)], ids=["files", "deletion_vectors"]
+)
 def test_a_stream_tells_the_rows_at_its_start_and_then_each_change_once_over_restarts(run, changes, properties):
     run.insert(0, 3, properties=properties)
     run.insert(3, 5)

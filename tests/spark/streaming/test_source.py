@@ -52,6 +52,7 @@ def test_a_stream_reads_the_table_and_then_each_commit_once_over_restarts(table,
     assert stream() == {}
 
 
+@pytest.mark.slow  # each start of a stream takes seconds
 def test_batches_hold_at_most_so_many_files_or_bytes(table, append, stream):
     for first in range(5):
         append(first, first + 1)
@@ -60,6 +61,7 @@ def test_batches_hold_at_most_so_many_files_or_bytes(table, append, stream):
     assert ids(stream(maxBytesPerTrigger=2 * size, startingVersion=1, checkpoint="bytes")) == [[1, 2], [3, 4]]
 
 
+@pytest.mark.slow  # each start of a stream takes seconds
 def test_a_stream_starts_where_its_options_say(table, append, stream):
     for first in range(3):
         append(first, first + 1)
@@ -82,6 +84,7 @@ def test_removed_rows_end_a_stream_unless_its_options_skip_them(table, append, s
     assert ids(stream(skipChangeCommits=True)) == [[4]]
 
 
+@pytest.mark.slow  # each start of a stream takes seconds
 def test_changed_files_are_read_again_where_that_is_asked_for(table, append, stream):
     append(0, 2)
     stream()
