@@ -53,9 +53,7 @@ EMULATED_STORES = {"s3", "gcs", "azure", "moto_server"}
 def pytest_addoption(parser):
     told = "run the tests of `spark` over Spark Connect: a server at this address, or one of their own"
     parser.addoption("--spark-connect", nargs="?", const="", metavar="ADDRESS", help=told)
-    told = (
-        "let Spark compile queries, as in production; otherwise it interprets them, which costs less for a few rows"
-    )
+    told = "let Spark compile queries, as in production; otherwise it interprets them, which costs less for a few rows"
     parser.addoption("--compile-queries", action="store_true", help=told)
 
 

@@ -72,7 +72,7 @@ def test_statements_and_tables_that_are_not_there_are_refused_and_no_view_stays(
     with pytest.raises(TableNotFoundError):
         sql(spark, f"SELECT * FROM delta.`{table}` JOIN delta.`{table}/no`")
     sql(spark, f"SELECT * FROM delta.`{table}`")
-    assert [view.name for view in spark.catalog.listTables() if view.name.startswith("delta_")] == []
+    assert [view.viewName for view in spark.sql("SHOW VIEWS").collect() if view.viewName.startswith("delta_")] == []
 
 
 def test_the_example_of_the_documentation_runs(spark, write_rows, table):
