@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -53,11 +54,13 @@ class _Known:
     was_asked: bool = False
 
     def followed_by(self, commits: Iterable[RatifiedCommit], latest: int) -> _Known:
-        """What is known after an answer with these commits."""
+        """What is known after an answer with these commits: nothing new by one that a later answer has overtaken."""
+        if latest < self.latest:
+            return self
         kept = {commit.version: commit for commit in commits}
         merged = {**self.commits, **kept}
         newest = {version: merged[version] for version in sorted(merged)[-_REMEMBERED:]} | kept
-        return _Known(kept=tuple(sorted(kept)), commits=newest, latest=max(latest, self.latest), was_asked=True)
+        return _Known(kept=tuple(sorted(kept)), commits=newest, latest=latest, was_asked=True)
 
 
 class ManagedLogStore(LogStoreLayer):
@@ -79,6 +82,7 @@ class ManagedLogStore(LogStoreLayer):
         super().__init__(store)
         self._commits = commits
         self._known = _Known()
+        self._lock = threading.Lock()  # held for a moment, never during a request
 
     # -- what reads
 
@@ -141,8 +145,8 @@ class ManagedLogStore(LogStoreLayer):
     def _ask(self) -> tuple[_Known, bool]:
         """What is ratified now, and whether the catalog bounds the log at all."""
         said = self._commits.ratified()
-        known = self._known.followed_by(said.commits, -1 if said.latest is None else said.latest)
-        self._known = known
+        with self._lock:
+            known = self._known = self._known.followed_by(said.commits, -1 if said.latest is None else said.latest)
         return known, known.latest >= 0
 
     def _ratified(self, path: str) -> RatifiedCommit | None:
@@ -191,8 +195,9 @@ class ManagedLogStore(LogStoreLayer):
                 self._commits.ratify(proposed)
             except TooManyUnpublishedError as error:  # others were faster again: as a storage that throttles
                 raise BlockingIOError(str(error)) from error
-        known = self._known
-        self._known = known.followed_by([*map(known.commits.__getitem__, known.kept), proposed.ratified], name.version)
+        with self._lock:
+            known = self._known
+            self._known = known.followed_by([*map(known.commits.__getitem__, known.kept), proposed.ratified], name.version)
 
     def _stage(self, version: int, content: bytes) -> ProposedCommit:
         """Write the commit where no reader looks until it is ratified."""

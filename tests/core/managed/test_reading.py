@@ -140,3 +140,33 @@ def test_an_answer_with_a_version_twice_or_after_the_latest_cannot_be():
         RatifiedCommits(commits=(commit, commit), latest=3)
     with pytest.raises(ValueError, match="after the latest"):
         RatifiedCommits(commits=(commit,), latest=2)
+
+
+class OvertakenCommits:
+    """A catalog whose next answer is on the way while something else happens."""
+
+    def __init__(self, commits):
+        self._commits, self.meanwhile = commits, None
+
+    def __getattr__(self, name):
+        return getattr(self._commits, name)
+
+    def ratified(self):
+        said, meanwhile, self.meanwhile = self._commits.ratified(), self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return said
+
+
+def test_an_answer_that_another_thread_has_overtaken_takes_back_nothing_that_is_known(managed):
+    managed.foreign_commit(1, "f1")
+    managed.catalog = OvertakenCommits(managed.catalog)
+    log = managed.log()
+
+    def another_thread_learns_of_a_version():
+        managed.foreign_commit(2, "f2")
+        assert log.refresh().version == 2
+
+    managed.catalog.meanwhile = another_thread_learns_of_a_version
+    assert log.refresh().version == 2
+    assert managed.paths(log=log) == ["f1", "f2"]
