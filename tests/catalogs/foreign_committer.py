@@ -1,7 +1,7 @@
 """A committer to a managed table of Unity Catalog that shares no code with ours: ``python foreign_committer.py ORDER``.
 
-It appends files one by one: reads what is ratified, stages a commit, has it ratified, publishes all that is ratified, in order,
-and reports that. It reads only the last commit, for its time.
+It appends files one by one, each with as many rows as the order says: reads what is ratified, stages a commit, has it
+ratified, publishes all that is ratified, in order, and reports that. It reads only the last commit, for its time.
 """
 
 import contextlib
@@ -14,6 +14,9 @@ import urllib.request
 import uuid
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 class Committer:
@@ -40,14 +43,24 @@ class Committer:
         path = staged.get(version, self.root / f"{version:020d}.json")
         return json.loads(path.read_text().splitlines()[0])["commitInfo"]["inCommitTimestamp"]
 
-    def append(self, path):
+    def write_rows(self, path, first):
+        """Ids from ``first`` on; return the file's size, and what its statistics say."""
+        count = self.order.get("rows", 0)
+        if not count:
+            return 1, {}
+        file = self.root.parent / path
+        pq.write_table(pa.table({"id": range(first, first + count), "note": [f"writer {self.order['writer']}"] * count}), file)
+        return file.stat().st_size, {"stats": json.dumps({"numRecords": count})}
+
+    def append(self, path, first=0):
+        size, stats = self.write_rows(path, first)
         while True:
             infos, latest = self.ratified()
             now = max(int(time.time() * 1000), self.time_of(latest, infos) + 1)
             info = {"inCommitTimestamp": now, "timestamp": now, "operation": "WRITE", "txnId": str(uuid.uuid4())}
             info["isBlindAppend"] = True
-            add = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": now, "dataChange": True}
-            content = f"{json.dumps({'commitInfo': info})}\n{json.dumps({'add': add})}\n"
+            add = {"path": path, "partitionValues": {}, "size": size, "modificationTime": now, "dataChange": True}
+            content = f"{json.dumps({'commitInfo': info})}\n{json.dumps({'add': add | stats})}\n"
             name = f"{latest + 1:020d}.{uuid.uuid4()}.json"
             staged = self.root / "_staged_commits" / name
             staged.write_text(content)
@@ -86,7 +99,7 @@ def main():
     while not Path(order["go"]).exists():
         time.sleep(0.01)
     for number in range(order["appends"]):
-        version = committer.append(f"{order['writer']}-{number}")
+        version = committer.append(f"{order['writer']}-{number}", order["writer"] * 1_000_000 + number * 1_000)
         sys.stdout.write(f"{version}\n")
         sys.stdout.flush()
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_delta.core.storage.table_uri import local_path
@@ -16,13 +17,26 @@ from tests.catalogs.managed_unity import TOKEN, managed_unity
 PROJECT = Path(__file__).parents[2]
 FOREIGN = (PROJECT / "tests" / "catalogs" / "foreign_committer.py").read_text()
 
-# A worker of Airflow, which resolves the name anew with each tenth commit.
+ROWS = 50  # in each commit
+
+# A worker of Airflow, which resolves the name anew with each tenth commit, and writes rows by the core's own writer.
 WRITER = """
 import json, sys, time
 from pathlib import Path
+import pyarrow as pa
+from airflow_delta.core.actions import ADD_FILE
+from airflow_delta.core.data_files import DataFileWriter
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.hooks.delta import DeltaHook
-from tests.core.managed.conftest import adds
+
+def added(log, path, first):
+    filesystem, root = log.store.data_filesystem()
+    writer = DataFileWriter(filesystem, f"{root}/{path}", log.snapshot().schema)
+    notes = [f"writer {order['writer']}"] * order["rows"]
+    writer.write(pa.record_batch({"id": range(first, first + order["rows"]), "note": notes}))
+    file = writer.close()
+    row = {"path": path, "partition_values": [], "modification_time": 1, "data_change": True}
+    return pa.Table.from_pylist([{**row, "size": file.size, "stats": file.stats}], schema=ADD_FILE)
 
 order = json.loads(sys.argv[1])
 hook = DeltaHook("lake")
@@ -34,7 +48,8 @@ for number in range(order["appends"]):
     path = f"{order['writer']}-{number}"
     if number % 10 == 9:
         log = DeltaHook("lake").delta_log("sales.orders")
-    result = log.start_transaction().commit(adds=adds(path), operation=Operation(name="WRITE"), max_attempts=1000)
+    rows = added(log, path, order["writer"] * 1_000_000 + number * 1_000)
+    result = log.start_transaction().commit(adds=rows, operation=Operation(name="WRITE"), max_attempts=1000)
     print(result.version, flush=True)
 """
 
@@ -97,6 +112,7 @@ def race(orders, go, writers):
         "table_uri": orders.location,
         "token": TOKEN,
         "go": str(go),
+        "rows": ROWS,
     }
     processes = []
     for number, (program, appends) in enumerate(writers):
@@ -111,6 +127,14 @@ def race(orders, go, writers):
     outputs = [process.communicate(timeout=900)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes)
     return [list(map(int, output.split())) for output in outputs]
+
+
+def ids_read_without_our_core(orders):
+    """Of each row of the published table's files, as the commits name them."""
+    root = Path(local_path(orders.location))
+    lines = [json.loads(line) for file in (root / "_delta_log").glob("*.json") for line in file.read_text().splitlines()]
+    files = [root / line["add"]["path"] for line in lines if "add" in line]
+    return sorted(number for file in files for number in pq.read_table(file, columns=["id"])["id"].to_pylist())
 
 
 def check(orders, expected):
@@ -132,11 +156,22 @@ def check(orders, expected):
 
 
 @pytest.mark.slow
-def test_two_workers_by_name_beside_a_foreign_committer_lose_nothing_double_nothing_and_are_ratified_in_order(orders, tmp_path):
+def test_two_workers_by_name_that_append_rows_beside_a_foreign_committer_lose_and_double_none_and_are_ratified_in_order(
+    orders, tmp_path
+):
     writers = list(zip([WRITER, WRITER, FOREIGN], (70, 70, 60), strict=True))
     versions = race(orders, tmp_path / "go", writers)
     assert sorted(itertools.chain(*versions)) == list(range(1, 201))
     check(orders, [f"{writer}-{number}" for writer, (_, appends) in enumerate(writers) for number in range(appends)])
+    numbers = ((writer, number) for writer, (_, appends) in enumerate(writers) for number in range(appends))
+    expected = [writer * 1_000_000 + number * 1_000 + row for writer, number in numbers for row in range(ROWS)]
+    assert len(expected) == 200 * ROWS
+    assert [row["id"] for row in orders.rows()] == expected
+    assert ids_read_without_our_core(orders) == expected
+    found = orders.log().snapshot().to_arrow().read_all().group_by("note").aggregate([("id", "count")]).to_pylist()
+    assert sorted((row["note"], row["id_count"]) for row in found) == [
+        (f"writer {writer}", appends * ROWS) for writer, (_, appends) in enumerate(writers)
+    ]
 
 
 @pytest.mark.slow
