@@ -30,13 +30,30 @@ _NAMES = {
 }
 """Unity's names of a credential's parts, and those of fsspec's storage options."""
 
+VENDED_NAMES = frozenset(_NAMES.values())
+"""The storage options that a credential may set."""
+
 _logger = logging.getLogger(__name__)
-_vended: set[str] = set()
+
+_MOST_SECRETS = 10_000
+_secrets: dict[str, None] = {}
+_secrets_lock = threading.Lock()
 
 
 def vended_secrets() -> set[str]:
-    """The secrets that this process was given, so that they can be taken out of texts."""
-    return set(_vended)
+    """The latest secrets that this process was given, so that they can be taken out of texts."""
+    with _secrets_lock:
+        return set(_secrets)
+
+
+def _new_secrets(options: Mapping[str, str]) -> list[str]:
+    """Those of the options that this process did not have; of all, the oldest are forgotten, which have ended long since."""
+    with _secrets_lock:
+        found = [secret for secret in secrets_of(options) if secret not in _secrets]
+        _secrets.update(dict.fromkeys(found))
+        for secret in list(_secrets)[: max(0, len(_secrets) - _MOST_SECRETS)]:
+            del _secrets[secret]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,25 +117,39 @@ class VendedCredentials:
     ) -> None:
         self._request, self._hide, self._clock = request, hide, clock
         self._lock = threading.Lock()
-        self._held: StorageCredential | None = None
-        self._renewal = 0
+        self._held: tuple[StorageCredential, int] | None = None  # and when it is to be renewed
 
     def __call__(self) -> Mapping[str, str]:
-        """The options that hold now. Raises as ``request``, unless those that are held have not ended."""
-        with self._lock:
-            now, held = self._clock(), self._held
-            if held is not None and now < self._renewal:
-                return held.options
-            try:
-                held = self._held = self._request()
-            except CatalogUnavailableError as error:
-                if held is None or now >= held.ends:
-                    raise
-                self._renewal = now + LEAST_PAUSE
-                _logger.warning("the storage credentials are not renewed yet: %s", error)
-                return held.options
-            self._renewal = now + max(LEAST_PAUSE, (held.ends - now) // 2)
-            for secret in secrets_of(held.options) - _vended:
-                _vended.add(secret)
-                self._hide(secret)
-            return held.options
+        """The options that hold now. Raises as ``request``, unless those that are held have not ended.
+
+        A thread does not wait for another one that renews them while the old ones hold.
+        """
+        held, now = self._held, self._clock()
+        if held is not None and now < held[1]:
+            return held[0].options
+        holds = held is not None and now < held[0].ends
+        if not self._lock.acquire(blocking=not holds):
+            assert held is not None  # noqa: S101 - or this would have waited
+            return held[0].options
+        try:
+            credential, _ = self._held = self._renewed()
+            return credential.options
+        finally:
+            self._lock.release()
+
+    def _renewed(self) -> tuple[StorageCredential, int]:
+        now, held = self._clock(), self._held
+        if held is not None and now < held[1]:  # another thread was faster
+            return held
+        try:
+            new = self._request()
+        except CatalogUnavailableError as error:
+            if held is None or now >= held[0].ends:
+                raise
+            _logger.warning("the storage credentials are not renewed yet: %s", error)
+            return held[0], min(now + LEAST_PAUSE, held[0].ends)
+        for secret in _new_secrets(new.options):
+            self._hide(secret)
+        half = now + max(LEAST_PAUSE, (new.ends - now) // 2)
+        # What has ended when it comes, as by a clock that is ahead, is not requested anew at each use.
+        return new, min(half, new.ends) if new.ends > now else half

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from airflow_delta.catalogs.catalog import resolve
-from airflow_delta.catalogs.managed_tables import ManagedTable, vended_with
+from airflow_delta.catalogs.managed_tables import ManagedTable, VendedOptions, vended_with
 from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
 from airflow_delta.catalogs.table_name import TableName, is_path
 from airflow_delta.cli.output import Work
@@ -45,10 +45,10 @@ def _store(table: str, storage_options: Iterable[str] | None, observed: Callable
     entry = resolve(open_catalog(settings), TableName.parse(table))
     managed = ManagedTable.of(entry)
 
-    def open_files(vended: Mapping[str, Any]) -> LogStore:
+    def open_files(vended: VendedOptions | None) -> LogStore:
         return observed(log_store_for(entry.location, vended_with(entry.location, options, vended)))
 
-    return open_files({}) if managed is None else managed.log_store(open_files, settings)
+    return open_files(None) if managed is None else managed.log_store(open_files, settings)
 
 
 def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from airflow_delta.hooks.storage_connection import options_of_connection
 
 if TYPE_CHECKING:
     from airflow_delta.catalogs.catalog import Catalog
-    from airflow_delta.catalogs.managed_tables import ManagedTable
+    from airflow_delta.catalogs.managed_tables import ManagedTable, VendedOptions
     from airflow_delta.catalogs.settings import CatalogSettings
     from airflow_delta.catalogs.table_name import TableName
     from airflow_delta.core.delta_log import DeltaLog
@@ -191,6 +191,7 @@ class DeltaHook(BaseHook):
     def _location(self, name: TableName, *, may_be_new: bool) -> str:
         """Where the table of a name lies, or will: below its schema's location, or else below the table root."""
         from airflow_delta.catalogs.catalog import resolve
+        from airflow_delta.catalogs.entry import plain_location
         from airflow_delta.catalogs.errors import TableNameNotFoundError
         from airflow_delta.catalogs.managed_tables import ManagedTable
 
@@ -201,6 +202,7 @@ class DeltaHook(BaseHook):
             if not may_be_new:
                 raise
         else:
+            self._managed.pop(plain_location(entry.location), None)  # it may have been another table before
             self.remember_managed(filter(None, [ManagedTable.of(entry)]))
             return entry.location
         below_root = None if self.table_root is None else f"{self.table_root}/{name.schema}/{name.table}"
@@ -279,11 +281,15 @@ class DeltaHook(BaseHook):
     def storage_options(self, uri: str) -> Mapping[str, Any] | None:
         """Credentials and endpoint of the store of a table or file, as fsspec takes them; None for the ambient ones.
 
-        Of the root of a table whose catalog vends credentials, those that hold now. They hold secrets: never show or send them.
+        Of the root of a table whose catalog vends credentials, those that hold when they are used. They hold secrets: never
+        show or send them.
         """
         own, table = self._own_storage_options(uri), self._managed_at(uri)
-        credentials = None if table is None else table.credentials(self.catalog_settings, hide=mask_secret)
-        return own if credentials is None else {**(own or {}), **credentials()}
+        if table is None:
+            return own
+        from airflow_delta.catalogs.managed_tables import vended_with
+
+        return vended_with(uri, own, table.vended_options(self.catalog_settings, hide=mask_secret))
 
     def _own_storage_options(self, uri: str) -> Mapping[str, Any] | None:
         """Those of the connection."""
@@ -313,7 +319,7 @@ class DeltaHook(BaseHook):
             return log_store_for(uri, self.storage_options(uri), self.allowed_prefixes)
         from airflow_delta.catalogs.managed_tables import vended_with
 
-        def open_files(vended: Mapping[str, Any]) -> LogStore:
+        def open_files(vended: VendedOptions | None) -> LogStore:
             return log_store_for(uri, vended_with(uri, self._own_storage_options(uri), vended), self.allowed_prefixes)
 
         return managed.log_store(open_files, self.catalog_settings, hide=mask_secret)

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.storage.renewed_options import current_options
 from airflow_delta.core.storage.resolve import log_store_for
 
 MOST_BYTES = 1 << 20
@@ -68,7 +69,7 @@ class BoundedLog:
             OSError: The process died, or took too long; else as the work.
         """
         commits = getattr(self._store, "commits", None)
-        request = pickle.dumps((self._store.table_uri, dict(self._store.storage_options), commits, work))
+        request = pickle.dumps((self._store.table_uri, dict(current_options(self._store.storage_options)), commits, work))
         with _one_at_a_time:
             try:
                 done = subprocess.run(  # noqa: S603 - our own interpreter; what it is given is ours

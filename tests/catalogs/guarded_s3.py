@@ -23,12 +23,14 @@ class GuardedS3:
         keys: The end of each key that was made, its secret and its session token, by its id.
         used: The ids of the keys by which requests came, in that order, the owner's left out.
         refused: How many requests were refused.
+        delay: Seconds that each request takes, the owner's left out.
     """
 
     lifetime: int = 3_600_000
     keys: dict = field(default_factory=dict)
     used: list = field(default_factory=list)
     refused: int = 0
+    delay: float = 0.0
     endpoint: str = ""
 
     def vend(self, operation):
@@ -50,6 +52,7 @@ class GuardedS3:
             key = found and found[1]
             if key == "test":
                 return application(environ, start_response)
+            time.sleep(self.delay)
             ends, _, token = self.keys.get(key, (0, None, None))
             if ends <= time.time() * 1000 or environ.get("HTTP_X_AMZ_SECURITY_TOKEN") != token:
                 self.refused += 1

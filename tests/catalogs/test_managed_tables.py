@@ -2,13 +2,14 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 
 from airflow_delta.catalogs.catalog import resolve
 from airflow_delta.catalogs.entry import TableDescription, differences
 from airflow_delta.catalogs.errors import InvalidCatalogError
-from airflow_delta.catalogs.managed_tables import ManagedTable, opened_through_catalog, remember_managed
+from airflow_delta.catalogs.managed_tables import ManagedTable, opened_through_catalog, remember_entry, remember_managed
 from airflow_delta.catalogs.settings import CatalogSettings, open_catalog
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.catalogs.unity_commits import TABLE_ID
@@ -81,6 +82,20 @@ def test_a_process_that_knows_a_table_opens_its_location_through_the_catalog_of_
         monkeypatch.setenv(name, value)
     assert opened().snapshot().version == 0
     assert managing_catalog(opened(f"{orders.location}-2").store) is None
+
+
+def test_a_location_that_has_become_another_tables_is_opened_by_its_files_again(unity, orders, monkeypatch):
+    monkeypatch.setattr("airflow_delta.catalogs.managed_tables._known", {})
+    for name, value in unity.environment().items():
+        monkeypatch.setenv(name, value)
+
+    def catalog_of_location():
+        return managing_catalog(opened_through_catalog(orders.location, lambda _vended: log_store_for(orders.location)))
+
+    remember_entry(entry_of(unity))
+    assert catalog_of_location() is not None
+    remember_entry(replace(entry_of(unity), managed_id=None, location=f"{orders.location}/"))
+    assert catalog_of_location() is None
 
 
 def test_another_catalog_manages_no_table(unity, orders):

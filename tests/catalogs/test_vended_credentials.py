@@ -1,12 +1,21 @@
 """Keys of a table's storage that its catalog gives for a time."""
 
 import json
+import pickle
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from airflow_delta.catalogs.catalog import resolve
-from airflow_delta.catalogs.errors import CatalogAccessDeniedError, CatalogRequestError, CatalogUnavailableError
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    InvalidCatalogError,
+)
 from airflow_delta.catalogs.managed_tables import ManagedTable, vended_with
 from airflow_delta.catalogs.settings import CatalogSettings, open_catalog
 from airflow_delta.catalogs.table_name import TableName
@@ -87,6 +96,70 @@ def test_what_the_catalog_refuses_is_not_served_on():
         held_by(credentials, clock, 40)
 
 
+def test_a_thread_does_not_wait_for_another_one_that_renews_them_while_the_old_ones_hold():
+    clock, began, may_answer = Clock(), threading.Event(), threading.Event()
+    catalog = Catalog(clock)
+
+    def slow_after_the_first():
+        if catalog.requests:
+            began.set()
+            assert may_answer.wait(10)
+        return catalog()
+
+    credentials = VendedCredentials(slow_after_the_first, clock=clock)
+    credentials()
+    clock.now = 40 * 60_000
+    with ThreadPoolExecutor(1) as threads:
+        renewing = threads.submit(credentials)
+        assert began.wait(10)
+        assert credentials()["key"] == "k1"
+        may_answer.set()
+        assert renewing.result()["key"] == "k2"
+    assert (credentials()["key"], catalog.requests) == ("k2", 2)
+
+
+def test_threads_that_have_none_request_them_once():
+    catalog = Catalog(Clock())
+    credentials = VendedCredentials(lambda: time.sleep(0.05) or catalog(), clock=catalog.clock)
+    with ThreadPoolExecutor(8) as threads:
+        assert {options["key"] for options in threads.map(lambda _: credentials(), range(8))} == {"k1"}
+
+
+def of_seconds(seconds, clock, requests):
+    """Gives keys that live so long."""
+    options = {"key": f"k{len(requests) + 1}"}
+    requests.append(clock.now)
+    return StorageCredential(prefix="s3://lake", ends=clock.now + seconds * 1_000, options=options)
+
+
+def test_keys_that_live_shorter_than_the_pause_between_two_requests_are_not_served_after_their_end():
+    clock, requests = Clock(), []
+    credentials = VendedCredentials(lambda: of_seconds(3, clock, requests), clock=clock)
+    for clock.now in range(0, 10_000, 500):
+        credentials()
+    assert requests == [0, 3_000, 6_000, 9_000]
+
+
+def test_keys_that_have_ended_when_they_come_are_not_requested_at_each_use():
+    clock, requests = Clock(), []
+    credentials = VendedCredentials(lambda: of_seconds(-60, clock, requests), clock=clock)
+    for clock.now in range(100_000, 120_000, 500):
+        credentials()
+    assert requests == [100_000, 110_000]
+
+
+def test_of_the_secrets_the_latest_are_known_and_no_more_than_so_many(monkeypatch):
+    monkeypatch.setattr("airflow_delta.catalogs.vended_credentials._MOST_SECRETS", 4)
+    keys = iter([f"bounded-{number}" for number in range(20)])
+    clock = Clock()
+    credentials = VendedCredentials(
+        lambda: StorageCredential(prefix="s3://lake", ends=clock.now, options={"key": next(keys)}), clock=clock
+    )
+    for clock.now in range(0, 200_000, 10_000):
+        credentials()
+    assert vended_secrets() == {f"bounded-{number}" for number in range(16, 20)}
+
+
 def test_each_secret_is_hidden_once_and_known_to_the_redaction_of_texts():
     hidden = []
     credential = StorageCredential(prefix="s3://lake", ends=0, options={"key": "id-of-hidden", "secret": "hidden-secret"})
@@ -123,10 +196,12 @@ def test_an_answer_without_a_credential_of_the_table_is_refused_and_not_shown(do
     assert "secret-key" not in str(caught.value)
 
 
-def test_what_else_the_storage_needs_stays_beside_what_is_vended():
-    own = {"endpoint_url": "http://s3", "key": "own"}
-    assert vended_with("s3://lake/orders", own, {"key": "vended"}) == {"endpoint_url": "http://s3", "key": "vended"}
-    assert vended_with("s3://lake/orders", own, {}) is own
+def test_what_else_the_storage_needs_stays_beside_what_is_vended_at_each_moment():
+    own = {"endpoint_url": "http://s3", "key": "own", "secret": "own"}
+    keys = iter(["first", "second"])
+    options = vended_with("s3://lake/orders", own, lambda: {"key": next(keys)})
+    assert [options.current, options.current] == [{"endpoint_url": "http://s3", "key": key} for key in ("first", "second")]
+    assert vended_with("s3://lake/orders", own, None) is own
 
 
 @pytest.fixture
@@ -175,6 +250,76 @@ def test_work_that_takes_longer_than_the_keys_last_goes_on_by_renewed_ones(unity
         count += 1
     assert (len(s3.keys) > 2, s3.refused) == (True, 0)
     assert (orders.ratified, opened(unity, s3, orders).snapshot().version) == (list(range(1, count + 1)), count)
+
+
+def test_one_process_has_the_keys_of_a_table_once_and_others_for_another_token_name_or_place(unity, s3, orders):
+    settings = unity.settings(vends_credentials=True)
+    table = ManagedTable.of(resolve(open_catalog(settings), NAME))
+    kept = table.credentials(settings)
+    assert ManagedTable.from_json(table.to_json()).credentials(unity.settings(vends_credentials=True)) is kept
+    others = [
+        table.credentials(replace(settings, credentials={"token": "renewed-token"})),
+        replace(table, name="sales.renamed").credentials(settings),
+        replace(table, location="s3://lake/moved").credentials(settings),
+    ]
+    assert kept not in others
+    assert len(set(others)) == 3
+
+
+def test_the_tables_that_were_used_last_are_kept_and_no_more_than_so_many(unity, monkeypatch):
+    monkeypatch.setattr("airflow_delta.catalogs.managed_tables._MOST_TABLES", 2)
+    monkeypatch.setattr("airflow_delta.catalogs.managed_tables._vended", {})
+    settings = unity.settings(vends_credentials=True)
+
+    def credentials_of(name):
+        return ManagedTable(name=f"sales.{name}", location=f"s3://lake/{name}", table_id=name).credentials(settings)
+
+    a, b = credentials_of("a"), credentials_of("b")
+    assert credentials_of("a") is a
+    credentials_of("c")
+    assert credentials_of("a") is a
+    assert credentials_of("b") is not b
+
+
+def test_only_unity_vends(unity):
+    glue = CatalogSettings(type="glue", vends_credentials=True)
+    assert ManagedTable(name="sales.a", location="s3://lake/a", table_id="a").credentials(glue) is None
+
+
+def travelled(unity, s3, orders, *, others_ask):
+    """The options of the table's files as another process gets them, and what was sent."""
+    settings = unity.settings(vends_credentials=True)
+    table = ManagedTable.of(resolve(open_catalog(settings), NAME))
+    vended = table.vended_options(settings, others_ask=lambda _table: others_ask)
+    sent = pickle.dumps(vended_with(orders.location, {"endpoint_url": s3.endpoint}, vended))
+    return pickle.loads(sent), sent
+
+
+def shows(content, secrets):
+    return [secret for secret in secrets if secret.encode() in content]
+
+
+def test_where_the_executors_ask_themselves_no_key_travels_and_they_take_the_catalog_of_their_environment(
+    unity, s3, orders, monkeypatch
+):
+    options, sent = travelled(unity, s3, orders, others_ask=True)
+    with pytest.raises(InvalidCatalogError, match="AIRFLOW_DELTA_CATALOG"):
+        options["key"]
+    for name, value in unity.environment(vends_credentials=True).items():
+        monkeypatch.setenv(name, value)
+    assert options["key"] in s3.keys
+    assert options["endpoint_url"] == s3.endpoint
+    assert shows(sent + pickle.dumps(options), [*s3.secrets, TOKEN]) == []
+
+
+def test_where_they_cannot_ask_the_keys_that_hold_now_travel_and_the_token_never(unity, s3, orders, monkeypatch):
+    options, sent = travelled(unity, s3, orders, others_ask=False)
+    assert (list(s3.keys), options["key"]) == (["ASIAVENDED0000000000"], "ASIAVENDED0000000000")
+    assert shows(sent, [TOKEN]) == []
+    assert "vended" not in repr(options).lower()
+    for name, value in unity.environment(vends_credentials=True).items():
+        monkeypatch.setenv(name, value)
+    assert options["key"] in s3.keys  # and one that can asks for its own
 
 
 def test_who_may_only_read_gets_keys_to_read(unity, s3, orders):

@@ -66,12 +66,11 @@ class LocalFileCopier:
 
     def copy(self, source: LogStore, target: LogStore, folder: str, files: pa.Table) -> pa.Table:
         """Copy the files by threads, each of which holds one buffer."""
-        filesystem, root = target.data_filesystem()
         copies = FileCopies(
             locate=FileLocator.from_store(source),
             source_uri=source.table_uri,
-            filesystem=filesystem,
-            directory=f"{root}/{folder}",
+            target=target.data_filesystem,
+            folder=folder,
             target_uri=target.table_uri,
         )
         return copies.make(files, threads=_THREADS)
@@ -84,22 +83,23 @@ class FileCopies:
     Attributes:
         locate: Finds the files.
         source_uri: Their table, for errors.
-        filesystem: Where the copies go.
-        directory: The directory there.
+        target: The root that the copies go below; called for each, as keys of a storage may end.
+        folder: The directory there.
         target_uri: The table that gets the copies, for errors.
     """
 
     locate: FileLocator
     source_uri: str
-    filesystem: pafs.FileSystem
-    directory: str
+    target: Callable[[], tuple[pafs.FileSystem, str]]
+    folder: str
     target_uri: str
 
     def make(self, files: pa.Table, *, threads: int) -> pa.Table:
         """Copy these files (``FILE_TO_COPY``), and answer with the copies (``COPIED_FILE``). Raises as ``FileCopier``."""
-        if isinstance(self.filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+        filesystem, root = self.target()
+        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
             with self._writing():
-                self.filesystem.create_dir(self.directory)
+                filesystem.create_dir(f"{root}/{self.folder}")
         with ThreadPoolExecutor(threads) as pool:  # where one fails, those that have not begun are not made
             copied = list(pool.map(self._copied, files.to_pylist()))
         return pa.Table.from_pylist(copied, schema=COPIED_FILE)
@@ -113,17 +113,19 @@ class FileCopies:
             if found != size if is_data else found < size:
                 least = "" if is_data else "at least "
                 raise self._corrupt(path, f"it has {found} bytes, and the log says {least}{size}")
-            self._copy(path, original, found, f"{self.directory}/{name}")
+            self._copy(path, original, found, name)
         return {"path": path, "name": name, "size": found}
 
-    def _copy(self, path: str, original: pa.NativeFile, size: int, place: str) -> None:
+    def _copy(self, path: str, original: pa.NativeFile, size: int, name: str) -> None:
+        filesystem, root = self.target()
+        place = f"{root}/{self.folder}/{name}"
         try:
-            with self._writing(), self.filesystem.open_output_stream(place) as copy:
+            with self._writing(), filesystem.open_output_stream(place) as copy:
                 for start in range(0, size, _BUFFER):
                     copy.write(self._bytes(path, original, start, min(start + _BUFFER, size)))
         except BaseException:  # Arrow closes what it has begun, as if it were whole
             with suppress(OSError):
-                self.filesystem.delete_file(place)
+                filesystem.delete_file(place)
             raise
 
     def _bytes(self, path: str, original: pa.NativeFile, start: int, end: int) -> bytes:

@@ -45,7 +45,7 @@ def clone_record(clone: Place) -> str:
 
 
 class FileLocator:
-    """Finds the files of one table; the table's own filesystem is made once."""
+    """Finds the files of one table."""
 
     def __init__(
         self,
@@ -56,7 +56,8 @@ class FileLocator:
         """Nothing is opened yet.
 
         Args:
-            data_filesystem: ``LogStore.data_filesystem``, or ``TableFilesystems``, which other processes can take too.
+            data_filesystem: ``LogStore.data_filesystem``, or ``TableFilesystems``, which other processes can take too. Called
+                for each file, as keys of a storage may end; it has to be cheap while nothing has changed.
             table_uri: The table's root.
             allowed_prefixes: URIs of the places outside of it that may be read.
         """
@@ -70,7 +71,7 @@ class FileLocator:
         """That of a table's store."""
         return cls(store.data_filesystem, store.table_uri, getattr(store, "allowed_prefixes", ()))  # a store of a user's own
 
-    @cached_property
+    @property
     def root(self) -> tuple[pyarrow.fs.FileSystem, str]:
         """The table's own filesystem, and its root there."""
         return self._data_filesystem(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError, UnsupportedStorageError
@@ -17,6 +18,8 @@ from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
+from airflow_delta.core.storage.renewed_log_store import RenewedLogStore
+from airflow_delta.core.storage.renewed_options import RenewedOptions
 from airflow_delta.core.storage.s3_log_store import S3LogStore
 from airflow_delta.core.storage.table_uri import scheme_of
 
@@ -38,7 +41,7 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
             this process), ``s3://``, ``gs://``, ``abfss://`` or ``az://``.
         storage_options: Credentials and endpoint of an object store, as its fsspec filesystem takes them, and ``allow_unsafe``
             (see ``object_filesystem``); without any, those of the environment (``ambient_options``), else the ambient
-            credentials. Local tables take none.
+            credentials. Local tables take none. By ``RenewedOptions`` the store goes on with those of each moment.
         allowed_prefixes: URIs of the places outside of the root from which the table's files may be read (``FileLocator``);
             those of the environment (``ambient_prefixes``) are allowed too.
 
@@ -49,6 +52,8 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
     """
     if not uri.strip():
         raise InvalidStatementError(statement="the URI of a table", detail="it is blank")
+    if isinstance(storage_options, RenewedOptions):
+        return RenewedLogStore.of(partial(log_store_for, uri, allowed_prefixes=tuple(allowed_prefixes)), storage_options)
     scheme = scheme_of(uri)
     allowed = (*allowed_prefixes, *ambient_prefixes())
     if scheme == "file":

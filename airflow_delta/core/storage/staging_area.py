@@ -34,7 +34,6 @@ class StagingArea:
         store: The table's.
         table_uri: The table's root.
         name: The directory, relative to the root.
-        filesystem: The table's, as this process reaches it.
         root: The table's root as its filesystem names it.
     """
 
@@ -48,11 +47,16 @@ class StagingArea:
         self.store = log_store_for(table) if isinstance(table, str) else table
         self.table_uri = self.store.table_uri
         self.name = f"{within}/write-{uuid.uuid4().hex}" if within else f"write-{uuid.uuid4().hex}"
-        self.filesystem, self.root = self.store.data_filesystem()
+        filesystem, self.root = self.store.data_filesystem()
         FileLocator.from_store(self.store)(self.name)  # linked directories are not written through
-        self._missing = _missing_directories(self.filesystem, f"{self.root}/{within}" if within else self.root)
+        self._missing = _missing_directories(filesystem, f"{self.root}/{within}" if within else self.root)
         self._is_kept = False
         self._changes: Self | None = None
+
+    @property
+    def filesystem(self) -> pafs.FileSystem:
+        """The table's, as this process reaches it now: a statement may take longer than the keys of its storage."""
+        return self.store.data_filesystem()[0]
 
     def __enter__(self) -> Self:
         return self

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import pyarrow.fs
 
 from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.renewed_options import current_options
 
 
 class TableFilesystems:
     """Where the data files of a table lie: nearly all below its root, some (of clones) elsewhere.
 
-    Travels to other processes by its URI and options; the filesystems are made there.
+    Travels to other processes by its URI and options; the filesystems are made there, and anew when the options have changed.
     """
 
     def __init__(self, table_uri: str, storage_options: Mapping[str, Any] | None = None) -> None:
         """Nothing is opened yet; the options are those of fsspec, and may be secret."""
         self._table_uri = table_uri
-        self._options = dict(storage_options or {})
+        self._options: Mapping[str, Any] = {} if storage_options is None else storage_options
         self._location = ObjectLocation.from_uri(table_uri)
+        self._made: tuple[Mapping[str, Any], tuple[pyarrow.fs.FileSystem, str]] | None = None
 
-    def __reduce__(self) -> tuple[type[TableFilesystems], tuple[str, dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type[TableFilesystems], tuple[str, Mapping[str, Any]]]:
         return type(self), (self._table_uri, self._options)
 
     def __call__(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
@@ -36,14 +37,16 @@ class TableFilesystems:
             UnsupportedStorageError: There is none, or it cannot be used here.
         """
         if uri is None:
-            return self._root
+            return self._root()
         location, own = ObjectLocation.from_uri(uri), self._location
         if location is None or own is None or (location.service, location.host) != (own.service, own.host):
             return data_filesystem(uri)
         if location.container == own.container:
-            return self._root[0], location.path
-        return data_filesystem(uri, self._options)
+            return self._root()[0], location.path
+        return data_filesystem(uri, current_options(self._options))
 
-    @cached_property
     def _root(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        return data_filesystem(self._table_uri, self._options)
+        options, made = current_options(self._options), self._made
+        if made is None or made[0] != options:
+            made = self._made = (options, data_filesystem(self._table_uri, options))
+        return made[1]

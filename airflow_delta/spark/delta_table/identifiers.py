@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from airflow_delta.catalogs.catalog import resolve
-from airflow_delta.catalogs.managed_tables import ManagedTable, remember_managed
+from airflow_delta.catalogs.managed_tables import remember_entry
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.spark.errors import TableNameUnsupportedError
@@ -48,7 +48,7 @@ def path_of(spark: SparkSession, identifier: str) -> str:
     if catalog is None:
         return path_in(identifier)
     entry = resolve(catalog, TableName.parse(identifier))
-    remember_managed(filter(None, [ManagedTable.of(entry)]))
+    remember_entry(entry)
     return entry.location
 
 

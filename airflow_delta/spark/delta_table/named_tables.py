@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from airflow_delta.catalogs.catalog import Catalog, publish_changes
 from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location
 from airflow_delta.catalogs.errors import CatalogRequestError, TableNameNotFoundError, TableNameTakenError
-from airflow_delta.catalogs.managed_tables import ManagedTable, remember_managed
+from airflow_delta.catalogs.managed_tables import remember_entry
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError, InvalidStatementError
@@ -138,8 +138,8 @@ class NamedTables:
     def _entry(self, name: TableName) -> CatalogEntry | None:
         if name not in self.entries:
             entry = self.entries[name] = self.catalog.find(name)
-            managed = None if entry is None else ManagedTable.of(entry)
-            remember_managed([] if managed is None else [managed])
+            if entry is not None:
+                remember_entry(entry)
         return self.entries[name]
 
     def _noted(self, name: TableName, location: str) -> str:

@@ -153,7 +153,7 @@ class _SharedCheckpoint:
         content = CheckpointContent.from_snapshot(snapshot, self._now)
         table = CheckpointedTable(
             table_uri=snapshot.table_uri,
-            storage_options=dict(self._store.storage_options),
+            storage_options=self._store.storage_options,
             version=snapshot.version,
             protocol=snapshot.protocol,
             metadata=snapshot.metadata,
@@ -200,7 +200,7 @@ class _SharedCheckpoint:
         """What the commits after the checkpoint say but for files. Raises ``CorruptLogError`` as the core does."""
         if not start.segment.commits:
             return CommitBatch()
-        reader = SmallLinesReader(table_uri=self._store.table_uri, storage_options=dict(self._store.storage_options))
+        reader = SmallLinesReader(table_uri=self._store.table_uri, storage_options=self._store.storage_options)
         actions = start.actions - sum(start.rows.values())
         with typed_worker_errors():
             lines = self._of_pieces(start.commits(), actions, reader, LINES_DDL).toArrow().sort_by("version")

@@ -39,12 +39,11 @@ class CopyWorker:
 
     def __call__(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
         """The copies of these files (``FILE_TO_COPY``), as ``COPIED_FILE``."""
-        filesystem, root = self.target()
         copies = FileCopies(
             locate=self.locate,
             source_uri=self.source_uri,
-            filesystem=filesystem,
-            directory=f"{root}/{self.folder}",
+            target=self.target,
+            folder=self.folder,
             target_uri=self.target_uri,
         )
         yield from copies.make(files, threads=_THREADS).to_batches()

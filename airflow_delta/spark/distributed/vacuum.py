@@ -78,7 +78,7 @@ class SparkVacuumExecutor:
             self._local.delete(store, paths)
             return
         tasks = tasks_of_units(self._spark, len(paths), len(paths) * DELETED_FILE_BYTES)
-        deleter = partial(PerTask, Deleter(table_uri=store.table_uri, storage_options=dict(store.storage_options)))
+        deleter = partial(PerTask, Deleter(table_uri=store.table_uri, storage_options=store.storage_options))
         try:
             with typed_worker_errors():
                 failed = map_files(self._spark, pa.table({"path": paths}), tasks, deleter, FAILED_DDL).toArrow().cast(FAILED)

@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
+from functools import cached_property
 from typing import Any, BinaryIO, cast
 
 import pyarrow.fs
@@ -163,16 +164,25 @@ class HadoopLogStore:
         Raises:
             UnsupportedStorageError: The URI lies in a storage that neither knows.
         """
-        try:
-            return data_filesystem(self._root if uri is None else uri)
-        except UnsupportedStorageError:
-            if scheme_of(uri or self._root) not in HADOOP_SCHEMES:
-                raise
         if uri is None:
-            return log_store_filesystem(self), ""
+            return self._data_filesystem
+        try:
+            return data_filesystem(uri)
+        except UnsupportedStorageError:
+            if scheme_of(uri) not in HADOOP_SCHEMES:
+                raise
         scheme, _, rest = uri.partition("://")
         authority, _, path = rest.partition("/")
         return log_store_filesystem(HadoopLogStore(self._spark, f"{scheme}://{authority}")), path
+
+    @cached_property
+    def _data_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        try:
+            return data_filesystem(self._root)
+        except UnsupportedStorageError:
+            if scheme_of(self._root) not in HADOOP_SCHEMES:
+                raise
+            return log_store_filesystem(self), ""
 
     def _java_path(self, path: str) -> Any:
         """Hadoop's name of a file; a path that would leave the table is a mistake of the caller."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_delta.catalogs.managed_tables import opened_through_catalog, vended_with
+from airflow_delta.catalogs.managed_tables import VendedOptions, opened_through_catalog, vended_with
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.storage.ambient_options import ambient_prefixes
@@ -17,6 +18,7 @@ from airflow_delta.core.storage.place import Place
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.hadoop.hadoop_log_store import HADOOP_SCHEMES, HadoopLogStore
+from airflow_delta.spark.io.executor_credentials import executors_ask
 from airflow_delta.spark.jvm import Py4JJavaError, hadoop_configuration, hadoop_gateway
 
 
@@ -39,10 +41,10 @@ def table_log(
         SparkConnectUnsupportedError: A table on HDFS, and a session whose JVM is out of reach.
     """
 
-    def open_files(vended: Mapping[str, Any]) -> LogStore:
+    def open_files(vended: VendedOptions | None) -> LogStore:
         return _files(spark, uri, vended_with(uri, storage_options, vended), allowed_prefixes)
 
-    return DeltaLog(opened_through_catalog(uri, open_files))
+    return DeltaLog(opened_through_catalog(uri, open_files, others_ask=partial(executors_ask, spark)))
 
 
 def _files(

@@ -98,7 +98,6 @@ class _Files:
 
     def __init__(self, sink: ArrowSinkWorker) -> None:
         self._sink = sink
-        self._filesystem, self._root = sink.filesystems()
         self._value: str | None = None
         self._writer: DataFileWriter | None = None
         self.written: list[dict[str, object]] = []
@@ -118,7 +117,8 @@ class _Files:
         self._writer = None
         if file is not None:
             described = {"size": file.size, "num_records": file.num_records, "stats": file.stats}
-            path = file.path.removeprefix(self._root).lstrip("/")
+            _, root = self._sink.filesystems()
+            path = file.path.removeprefix(root).lstrip("/")
             self.written.append({"path": path, "directory": self._value, **described})
 
     def abort(self) -> None:
@@ -127,16 +127,18 @@ class _Files:
             self._writer.abort()
         for file in self.written:
             with suppress(OSError):
-                self._filesystem.delete_file(f"{self._root}/{file['path']}")
+                filesystem, root = self._sink.filesystems()
+                filesystem.delete_file(f"{root}/{file['path']}")
 
     def _open(self, value: str) -> None:
-        folder = f"{self._root}/{self._sink.folder}" + (f"/{self._sink.directory}={value}" if self._sink.directory else "")
+        filesystem, root = self._sink.filesystems()  # for each file: keys of the storage may end before the task does
+        folder = f"{root}/{self._sink.folder}" + (f"/{self._sink.directory}={value}" if self._sink.directory else "")
         location = f"{folder}/part-{len(self.written):05d}-{uuid.uuid4()}-c000{ending(self._sink.codec)}"
-        if isinstance(self._filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
-            self._filesystem.create_dir(PurePosixPath(location).parent.as_posix())
+        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+            filesystem.create_dir(PurePosixPath(location).parent.as_posix())
         self._value = value
         self._writer = DataFileWriter(
-            self._filesystem,
+            filesystem,
             location,
             self._sink.schema,
             compression=self._sink.codec,

@@ -91,9 +91,8 @@ class _Describer:
     selection: StatisticsSelection
 
     def __call__(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
-        filesystem, _ = self.data_filesystem()
-
         def described(path: str) -> Mapping[str, object]:
+            filesystem, _ = self.data_filesystem()
             file = describe_file(filesystem, path, self.schema, self.selection)
             return {"num_records": file.num_records, "stats": file.stats}
 
