@@ -1,6 +1,7 @@
 """Every two features that a table can have at once, through every statement, beside a model of rows in plain Python."""
 
 import itertools
+import shutil
 from collections import Counter
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from airflow_delta.core.statements import (
     WriteStatement,
 )
 from airflow_delta.spark import DeltaTable
+from airflow_delta.spark.distributed.file_copy import SparkFileCopier
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
@@ -71,6 +73,14 @@ class PairedTable:
     def optimize(self):
         return optimize(self.spark, self.log, OptimizeStatement(table=self.root))
 
+    def move(self):
+        """Go on with a deep clone, without the table itself."""
+        source, self.root = self.root, f"{self.root}-clone"
+        log = DeltaLog.for_table(self.root)
+        self.log.deep_clone(log, copier=SparkFileCopier(self.spark))
+        self.log = log
+        shutil.rmtree(source)
+
     def chosen(self, is_chosen):
         return ((number, row) for number, row in self.rows.items() if is_chosen(number))
 
@@ -114,8 +124,8 @@ class PairedTable:
             assert len(set(ids)) == len(ids)
 
 
-def live(spark, duckdb, root, case):
-    """The life of a table of this case."""
+def live(spark, duckdb, root, case, *, moves=False):
+    """The life of a table of this case; or of the table and then of a clone of it, which ``moves``."""
     table = PairedTable(spark, duckdb, root, case)
     count = ROWS_OF_FILE * case.files
     table.write(range(count), v=10)
@@ -124,6 +134,8 @@ def live(spark, duckdb, root, case):
         table.log.alter().widen_column("wide", LONG)
     table.write(range(count, count + 2), v=20)
     table.check()
+    if case.is_append_only and moves:
+        table.move()
     if case.is_append_only:
         for change in (
             lambda: table.update(lambda _: True, "id >= 0", 1),
@@ -142,6 +154,9 @@ def live(spark, duckdb, root, case):
     table.check()
     table.delete(lambda number: number % 5 == 2, "id % 5 = 2")
     table.check()
+    if moves:
+        table.move()
+        table.check()
     table.merge(range(0, count + 8, 4), v=40)
     table.check()
     table.optimize()
@@ -183,3 +198,9 @@ def test_common_features_together_live_through_every_statement(spark, duckdb_con
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_two_features_together_live_through_every_statement(spark, duckdb_connection, table, case):
     live(spark, duckdb_connection, table, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_deep_clone_of_every_two_features_lives_on_without_its_source(spark, duckdb_connection, table, case):
+    live(spark, duckdb_connection, table, case, moves=True)
