@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Protocol
 
 from airflow_delta.catalogs.entry import (
@@ -14,6 +15,7 @@ from airflow_delta.catalogs.entry import (
 )
 from airflow_delta.catalogs.errors import NotADeltaTableError, TableNameNotFoundError, TableNameTakenError
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.errors import DeltaError
 
 
 class Catalog(Protocol):
@@ -48,10 +50,20 @@ def resolve(catalog: Catalog, name: TableName) -> CatalogEntry:
     """
     entry = catalog.find(name)
     if entry is None:
-        raise TableNameNotFoundError(catalog=catalog.label, name=str(name), detail="the name is not there")
+        raise _not_found(catalog, name)
     if entry.provider != DELTA:
         raise NotADeltaTableError(catalog=catalog.label, name=str(name), provider=entry.provider)
     return entry
+
+
+def _not_found(catalog: Catalog, name: TableName) -> DeltaError:
+    """Whether it is the table or its schema that is missing, as far as the catalog says."""
+    with suppress(DeltaError):
+        try:
+            catalog.default_location(name)
+        except TableNameNotFoundError as of_schema:
+            return of_schema
+    return TableNameNotFoundError(catalog=catalog.label, name=str(name), detail="the name is not there")
 
 
 def drift(catalog: Catalog, name: TableName, table: TableDescription) -> tuple[Difference, ...]:

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from airflow_delta.core.errors import AccessDeniedError, DeltaError
 
@@ -27,9 +28,10 @@ class InvalidTableNameError(DeltaError):
 
     code = "DELTA_INVALID_TABLE_NAME"
     message = "expected a table as schema.table or catalog.schema.table, found {name!r}: {detail}"
-    remedy = "write parts with other characters than letters, digits and _ in backticks; a path has a slash or a scheme"
+    remedy = "{cure}"
     name: str
     detail: str
+    cure: str = "write parts with other characters than letters, digits and _ in backticks; a path has a slash or a scheme"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,10 +50,21 @@ class TableNameNotFoundError(DeltaError):
 
     code = "DELTA_TABLE_NAME_NOT_FOUND"
     message = "the catalog {catalog} has no table {name}: {detail}"
-    remedy = "check the name; create the table with DeltaCreateOperator or a write, or name it by its path"
+    remedy = "{cure}"
     catalog: str
     name: str
     detail: str
+    cure: str = "check the name; create the table with DeltaCreateOperator or a write, or name it by its path"
+
+    @classmethod
+    def without_schema(cls, catalog: str, name: str, schema: str) -> Self:
+        """The error of a name whose schema is not there: tables are made here, schemas are not."""
+        return cls(
+            catalog=catalog,
+            name=name,
+            detail=f"there is no schema (database) {schema}",
+            cure=f"check the name; a new schema is made in the catalog itself, such as by CREATE SCHEMA {schema} in Spark SQL",
+        )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,7 +72,7 @@ class NotADeltaTableError(DeltaError):
     """The catalog knows the name, but not as a Delta table."""
 
     code = "DELTA_NOT_A_DELTA_TABLE"
-    message = "{name} of the catalog {catalog} is not a Delta table: its provider is {provider!r}"
+    message = "{name} of the catalog {catalog} is not a Delta table: the catalog has it as {provider!r}"
     remedy = "name a Delta table; tables of other formats are read by Spark, such as with FileSource"
     catalog: str
     name: str

@@ -79,13 +79,14 @@ class GlueCatalog:
             return None
         storage = table.get("StorageDescriptor") or {}
         location = (storage.get("SerdeInfo") or {}).get("Parameters", {}).get(PATH) or storage.get("Location") or ""
-        return entry_of(name, location, table.get("Parameters") or {}, comment=table.get("Description"))
+        kind, comment = table.get("TableType"), table.get("Description")
+        return entry_of(name, location, table.get("Parameters") or {}, kind=kind, comment=comment)
 
     def default_location(self, name: TableName) -> str | None:
         """Below the database's location."""
         found = self._request(name, "glue:GetDatabase", lambda: self._client.get_database(**self._scope, Name=name.schema))
         if found is None:
-            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail=f"there is no database {name.schema}")
+            raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
         root = found["Database"].get("LocationUri")
         return f"{root.rstrip('/')}/{name.table}" if root else None
 
@@ -104,7 +105,7 @@ class GlueCatalog:
                 catalog=self.label, name=str(name), table=table.location, location=taken.location if taken else "unknown"
             ) from None
         if done is None:
-            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail=f"there is no database {name.schema}")
+            raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
         """Make Glue's table say what the table is; its earlier version is not archived, as Glue keeps few of them."""

@@ -6,6 +6,7 @@ own are not used, as they know no table without a serde's parameters.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -23,13 +24,19 @@ from airflow_delta.catalogs.errors import (
     CatalogRequestError,
     CatalogUnavailableError,
     InvalidCatalogError,
+    InvalidTableNameError,
     TableNameNotFoundError,
     TableNameTakenError,
 )
 from airflow_delta.catalogs.spark_form import PATH, PROVIDER, entry_of, parameters_of
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.errors import DeltaError
+
+logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it logs as an error is raised as one, too
 
 _PORT, _MILLISECONDS = 9083, 60_000
+_TAKEN = re.compile(r"\w+", re.ASCII)
+"""Names of tables that a metastore takes, however they are quoted."""
 # As Spark writes them for a table that Hive itself cannot read.
 _SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _INPUT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
@@ -73,10 +80,12 @@ class HiveCatalog:
         path = (storage.serdeInfo.parameters or {}).get(PATH) if storage and storage.serdeInfo else None
         # Spark's own tables lie where the serde says; the descriptor names a folder that is not there.
         location = (path if PROVIDER in parameters else None) or (storage.location if storage else None) or path or ""
-        return entry_of(name, location, parameters)
+        return entry_of(name, location, parameters, kind=table.tableType)
 
     def default_location(self, name: TableName) -> str | None:
-        """Below the database's location."""
+        """Below the database's location. Raises ``InvalidTableNameError`` for a name that no table can have there."""
+        if not _TAKEN.fullmatch(name.table):
+            raise self._invalid(name)
         database = self._request(name, "USAGE", lambda client: client.get_database(name.schema))
         if database is None:
             raise self._no_database(name)
@@ -101,8 +110,8 @@ class HiveCatalog:
             raise TableNameTakenError(
                 catalog=self.label, name=str(name), table=table.location, location=taken.location if taken else "unknown"
             ) from None
-        except ttypes.InvalidObjectException:
-            raise self._no_database(name) from None
+        except ttypes.InvalidObjectException as error:
+            raise self._invalid_object(name, str(error.message)[:1_000]) from None
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
         """Make the metastore's table say what the table is."""
@@ -124,7 +133,19 @@ class HiveCatalog:
         return done is not None
 
     def _no_database(self, name: TableName) -> TableNameNotFoundError:
-        return TableNameNotFoundError(catalog=self.label, name=str(name), detail=f"there is no database {name.schema}")
+        return TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
+
+    def _invalid(self, name: TableName) -> InvalidTableNameError:
+        detail = "a Hive metastore takes letters, digits and _ in a table's name, and nothing else"
+        return InvalidTableNameError(name=str(name), detail=detail, cure="choose such a name, or name the table by its path")
+
+    def _invalid_object(self, name: TableName, detail: str) -> DeltaError:
+        """What the metastore says of a table that it does not make."""
+        if "not a valid object name" in detail:
+            return self._invalid(name)
+        if "database" in detail.lower():
+            return self._no_database(name)
+        return CatalogRequestError(catalog=self.label, name=str(name), detail=detail)
 
     def _request(self, name: TableName, privilege: str, send: Callable[[Any], _Answer]) -> _Answer | None:
         """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""

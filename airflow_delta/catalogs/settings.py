@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 VARIABLE = "AIRFLOW_DELTA_CATALOG"
 """The variable of the environment that names a catalog for scripts and the command line: a type or a JSON object."""
 
+_WORD = re.compile(r"[a-z_]{1,30}")
+_NOT_OF_USERS = {"type", "credentials", "principal"}
 TYPES = ("glue", "hive", "unity", "spark")
 _MAINTENANCE = {work.name.lower(): work for work in Maintenance}
 _PACKAGES = {"glue": "boto3", "hive": "pymetastore", "unity": "urllib3"}
@@ -80,8 +83,8 @@ class CatalogSettings:
         """
         document = cls.document(value)
         known = {member.name for member in fields(cls)}
-        if "type" not in document or not document.keys() <= known:  # never shown: it may hold a secret
-            raise InvalidCatalogError(detail=f"expected a type, or an object with some of {', '.join(sorted(known))}")
+        if "type" not in document or not document.keys() <= known:
+            raise InvalidCatalogError(detail=_of_members(document.keys() - known, known))
         credentials, permits = document.get("credentials", {}), document.get("permits") or []
         vends = document.get("vends_credentials", False)
         others = {"credentials", "permits", "vends_credentials"}
@@ -115,6 +118,13 @@ class CatalogSettings:
     def to_environment(self) -> dict[str, str]:
         """The variable by which a process finds this catalog, with its credentials: never to be shown or sent."""
         return {VARIABLE: json.dumps({**self.to_json(), "credentials": dict(self.credentials)})}
+
+
+def _of_members(unknown: Iterable[Any], known: Iterable[str]) -> str:
+    """What is wrong with the members of an object; of what it holds only words are shown, as the rest may be a secret."""
+    expected = f"expected a type, or an object with type and some of {', '.join(sorted({*known} - _NOT_OF_USERS))}"
+    words = sorted(name for name in unknown if isinstance(name, str) and _WORD.fullmatch(name))
+    return f"{expected}; found {', '.join(words)}" if words else expected
 
 
 def catalog_secrets() -> set[str]:

@@ -21,6 +21,9 @@ TABLE_ID = "airflow_delta.tableId"
 PATH = "path"
 """Of the storage descriptor's serde: where Spark looks for the location."""
 
+VIEW = "view"
+"""The provider of views."""
+
 SCHEMA = "spark.sql.sources.schema"
 """Of the schema as JSON."""
 
@@ -29,6 +32,7 @@ _PROPERTIES = "airflow_delta.properties"
 
 _VERSION, _TIMESTAMP = "delta.lastUpdateVersion", "delta.lastCommitTimestamp"
 _READER, _WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
+_VIEWS = frozenset({"VIRTUAL_VIEW", "MATERIALIZED_VIEW"})
 _PART = 4_000
 """Characters of a value, as in Spark: old metastores hold no more."""
 _MOST_PARTS = 10_000
@@ -56,9 +60,12 @@ def parameters_of(table: TableDescription, existing: Mapping[str, str]) -> dict[
     }
 
 
-def entry_of(name: TableName, location: str, parameters: Mapping[str, str], *, comment: str | None = None) -> CatalogEntry:
-    """What the parameters of a table say. Also of tables that Trino, Athena or a crawler made."""
-    declared = parameters.get(PROVIDER) or parameters.get("table_type") or parameters.get("classification") or "hive"
+def entry_of(
+    name: TableName, location: str, parameters: Mapping[str, str], *, kind: str | None = None, comment: str | None = None
+) -> CatalogEntry:
+    """What the parameters of a table say, and its type (``VIRTUAL_VIEW``). Also of tables that Trino, Athena or a crawler made."""
+    view = VIEW if kind in _VIEWS else None
+    declared = view or parameters.get(PROVIDER) or parameters.get("table_type") or parameters.get("classification") or "hive"
     count = natural_number(parameters.get(f"{SCHEMA}.numPartCols")) or 0
     columns = [parameters.get(f"{SCHEMA}.partCol.{number}") for number in range(min(count, _MOST_PARTS))]
     return CatalogEntry(

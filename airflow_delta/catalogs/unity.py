@@ -132,7 +132,7 @@ class UnityCatalog:
         }
         answer = self._request("POST", name, self._schema_path(name), body, privilege="CREATE TABLE")
         if answer is None:
-            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail=f"there is no schema {name.schema}")
+            raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
         self._set_version(name, answer, table)
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:

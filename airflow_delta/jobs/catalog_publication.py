@@ -23,6 +23,8 @@ DETAIL = "catalog"
 """Of a result's details: ``catalog`` and ``name``; ``published``, in what the entry differed from the table before (empty: in
 nothing); and where it could not be published ``error``, as ``DeltaError.to_json`` has it."""
 
+_CREATED = "CREATE TABLE"
+
 _Tables = TypeVar("_Tables")
 
 
@@ -52,7 +54,7 @@ def _never_failing(
             return publish(names, tables, document)
         except Exception as failure:  # noqa: BLE001 - the commit stands
             detail = redact(f"{type(failure).__name__}: {failure}")[:1_000]
-            warning = f"publishing in the catalog failed: {detail}; the next task by the name does it"
+            warning = f"publishing in the catalog failed: {detail}; the next task that commits by the name tries again"
             return document.with_warnings([*(document.outcome.warnings if document.outcome else ()), warning])
 
     return guarded
@@ -74,7 +76,8 @@ def with_publication(names: Names, table: str, document: ResultDocument) -> Resu
     if outcome is None or outcome.dry_run:
         return document
     publications = _Publications(names, document)
-    entry = publications.entry(table, outcome.table, is_committed=outcome.committed)
+    is_named = outcome.committed or outcome.operation == _CREATED  # a table that was there gets its name, too
+    entry = publications.entry(table, outcome.table, is_committed=is_named)
     if entry is None:
         return document
     details = {**outcome.details, DETAIL: entry}
@@ -186,7 +189,9 @@ class _Publications:
             detail = redact(f"{type(failure).__name__}: {failure}")[:1_000]
             error = CatalogRequestError(catalog=entry["catalog"], name=str(name), detail=detail)
         text = redact(str(error))
-        self.warnings.append(f"publishing {name} in the catalog failed: {text}; the next task by the name does it")
+        self.warnings.append(
+            f"publishing {name} in the catalog failed: {text}; the next task that commits by the name tries again"
+        )
         return {**entry, "error": error.to_json()}
 
     def _published(self, name: TableName, uri: str, *, is_dry: bool) -> tuple[str, ...]:
@@ -243,7 +248,9 @@ def with_drift(names: Names, name: str, document: ResultDocument) -> ResultDocum
         "severity": "warning",
         "code": "CATALOG_DRIFT",
         "text": f"the catalog {names.catalog_label} says of {table_name} something else than its log: {', '.join(found)}",
-        "remedy": "commit to the table by its name, or run DeltaMaintenanceOperator with mend_catalog=True",
+        "remedy": f"run DeltaMaintenanceOperator(table={outcome.table!r}, catalog_name={str(table_name)!r}, mend_catalog=True)"
+        if {"missing", "location", "table"} & set(found)
+        else "commit to the table by its name, or run DeltaMaintenanceOperator with mend_catalog=True",
         "files": [],
     }
     findings = [*outcome.details.get("findings", ()), finding]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.core.foreign_values import natural_number, printable
 from airflow_delta.core.statements.publish import STAGED_KEY
+from airflow_delta.jobs.catalog_publication import DETAIL
 from airflow_delta.jobs.result import ResultDocument
 
 _ROWS = {
@@ -71,8 +72,9 @@ def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
         parts.append(f"{len(result.conflicts):,} concurrent commits met")
     if STAGED_KEY in result.details:
         parts.append("staged to be published later")
+    parts.extend(_catalog(result.details.get(DETAIL)))
     if not parts:
-        parts.append("nothing to do")
+        parts.append("committed" if result.committed else "nothing to do")
     if result.dry_run:
         parts.append("dry run")
     parts.append(f"version {result.version}")
@@ -103,6 +105,14 @@ def _files(operation: str, numbers: Mapping[str, int], document: ResultDocument,
     for name, word in _COUNTED.items():
         if name in numbers and not (name == "numFilesToDelete" and "numDeletedFiles" in numbers):
             yield f"{numbers[name]:,} {word}"
+
+
+def _catalog(entry: object) -> Iterator[str]:
+    """What became of the table's name in its catalog."""
+    if isinstance(entry, Mapping) and entry.get("dropped"):
+        yield f"{entry.get('name')} dropped from the catalog {entry.get('catalog')}"
+    elif isinstance(entry, Mapping) and entry.get("published"):
+        yield f"published as {entry.get('name')} in the catalog {entry.get('catalog')}"
 
 
 def _first(numbers: Mapping[str, int], names: tuple[str, ...]) -> int:

@@ -33,7 +33,7 @@ class DeltaDropOperator(DeltaCoreOperator):
 
     The catalog says first whether this is permitted; nothing is deleted before the name is gone. Files are only deleted
     where the catalog's entry holds the id of the very table that lies there, with no other table below it and no version
-    pinned by another run. A retry goes on where a killed try has ended.
+    pinned by a run that goes on, be it the task's own. A retry goes on where a killed try has ended.
 
     The result's ``details["catalog"]`` has ``catalog``, ``name`` and ``dropped``; ``metrics`` count the deleted files.
 

@@ -11,6 +11,7 @@ from airflow_delta.catalogs.errors import CatalogRequestError
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import MaintenanceStatement
+from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.health import STEPS
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.best_effort import BestEffort
@@ -96,6 +97,15 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         self.mend_catalog = mend_catalog
         self.catalog_name = catalog_name
         self.dry_run = dry_run
+
+    def check_arguments(self) -> None:
+        """As of every operator; what is to be mended has a name."""
+        from airflow_delta.catalogs.table_name import is_path
+
+        super().check_arguments()
+        table = self.table
+        if self.mend_catalog is True and not self.catalog_name and not is_template(table) and is_path(table):
+            raise self.invalid(f"mend_catalog needs the table's name: give catalog_name beside the path {table!r:.100}")
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """As every operator.

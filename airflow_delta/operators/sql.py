@@ -80,7 +80,8 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         if self.sql is None:
             super().check_arguments()
         elif given := given_for_writes(self):
-            raise self.invalid(f"{', '.join(given)} is part of the text of sql; do not pass it beside it")
+            detail = f"{', '.join(given)} is part of the text of sql; do not pass it beside it"
+            raise self.invalid(f"{detail}. A SELECT whose rows are to be written is given as query")
 
     def rows(self) -> Source:
         """The query over its views; a text among these is a Delta table."""

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 
+from airflow_delta.catalogs.errors import TableNameNotFoundError
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
@@ -20,7 +22,7 @@ from airflow_delta.watch.waits import Watch
 
 
 class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
-    """Wait until a Delta table has what is waited for, and return its version. A missing table is waited for.
+    """Wait until a Delta table has what is waited for, and return its version. A missing table is waited for, and so is a missing name.
 
     Args:
         table: URI of the table's root, or its name below the table root of the connection (templated).
@@ -65,7 +67,10 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         """Wait here, or in the triggerer after a first poke."""
         if not self.deferrable:
             return super().execute(context)
-        watch: Watch = self.begin(context)
+        try:
+            watch: Watch = self.begin(context)
+        except TableNameNotFoundError:
+            return super().execute(context)  # a trigger needs the table; what waits for its name is a worker
         version = self.poll(watch, context)
         if version is not None:
             return version
@@ -82,7 +87,11 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poke once: a listing of the log's end the first time, then one probe for the next file."""
-        self._watch = self._watch or self.begin(context)
+        try:
+            self._watch = self._watch or self.begin(context)
+        except TableNameNotFoundError as missing:
+            self.log.info("Waiting for the name, as it may be a new table's: %s", printable(str(missing)))
+            return PokeReturnValue(is_done=False)
         version = self.poll(self._watch, context)
         if version is not None:
             self.log.info("Version %s of %s fulfills the wait", version, self.table)

@@ -23,7 +23,7 @@ from airflow_delta.catalogs.errors import (
     TableNameTakenError,
 )
 from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
-from airflow_delta.catalogs.spark_form import PROVIDER, SCHEMA, entry_of, parameters_of, partition_parameters
+from airflow_delta.catalogs.spark_form import PROVIDER, SCHEMA, VIEW, entry_of, parameters_of, partition_parameters
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.schema import schema_json
 from airflow_delta.spark.jvm import active_jvm, is_connect, session_state
@@ -75,7 +75,7 @@ class SessionCatalog:
         return entry_of(
             name,
             self._uris.URIToString(location.get()) if location.isDefined() else "",
-            parameters | partition_parameters(_partitioning(parameters)) | ({PROVIDER: "view"} if is_view else {}),
+            parameters | partition_parameters(_partitioning(parameters)) | ({PROVIDER: VIEW} if is_view else {}),
             comment=comment,
         )
 
@@ -175,8 +175,7 @@ class SessionCatalog:
             if _EXISTS.search(text):
                 raise _TakenError from None
             if _NO_SCHEMA.search(text):
-                detail = f"there is no database {name.schema}"
-                raise TableNameNotFoundError(catalog=self.label, name=str(name), detail=detail) from None
+                raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema) from None
             if _DENIED.search(text):
                 raise CatalogAccessDeniedError(
                     catalog=self.label, table=str(name), principal="the user of the job", privilege=privilege, detail=text

@@ -47,7 +47,10 @@ class RelativePathError(DeltaError):
 
     code = "DELTA_RELATIVE_PATH"
     message = "{path!r} is a relative path, and {detail}"
-    remedy = "write a URI or an absolute path, or set the table root (the host) of the delta connection"
+    remedy = (
+        "write a URI or an absolute path, or set the table root (the host) of the delta connection; "
+        "names such as sales.orders need a catalog in it"
+    )
     path: str
     detail: str
 

@@ -94,7 +94,7 @@ def _checked_version(log: TableLog, table_id: str, *, is_begun: bool) -> int:
     if (pinned := pins.versions(log.clock())) and not is_begun:
         holders = ", ".join(sorted({pin.holder for pin in pins.live(log.clock())})) or "a damaged pin"
         detail = f"version {min(pinned)} is pinned by {holders}"
-        raise _refusal(table, detail, "wait for the run, or release its pin: see docs/versions-tokens-pins.md")
+        raise _refusal(table, detail, "wait until the run has ended, or release its pin: see docs/versions-tokens-pins.md")
     return snapshot.version
 
 
