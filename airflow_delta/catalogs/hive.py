@@ -143,7 +143,7 @@ class HiveCatalog:
         """What the metastore says of a table that it does not make."""
         if "not a valid object name" in detail:
             return self._invalid(name)
-        if "database" in detail.lower():
+        if self._request(name, "USAGE", lambda client: client.get_database(name.schema)) is None:
             return self._no_database(name)
         return CatalogRequestError(catalog=self.label, name=str(name), detail=detail)
 

@@ -15,6 +15,8 @@ MERGED = {
     "numTargetFilesRemoved": 2,
     "numTargetFilesAdded": 3,
 }
+CREATED = {"catalog": "hive", "name": "a.b", "published": ["missing"]}
+DROPPED = {"catalog": "hive", "name": "a.b", "dropped": True}
 
 
 def document(operation, metrics=(), *, files=None, **attributes):
@@ -65,7 +67,12 @@ def document(operation, metrics=(), *, files=None, **attributes):
         ),
         (document("CHECKPOINT", {"numActions": 12, "numFiles": 1}), "CHECKPOINT: 12 actions written, version 1, 18.8 s"),
         (document("HEALTH", details={"findings": []}), "HEALTH: 0 findings, version 1, 18.8 s"),
-        (document("WRITE\n", {"numOutputRows": "many"}), "WRITE\\n: nothing to do, version 1, 18.8 s"),
+        (document("WRITE\n", {"numOutputRows": "many"}), "WRITE\\n: committed, version 1, 18.8 s"),
+        (document("CREATE TABLE", details={"catalog": CREATED}), "CREATE TABLE: published as a.b in the catalog hive, version 1, 18.8 s"),
+        (
+            document("DROP TABLE", committed=False, details={"catalog": DROPPED}),
+            "DROP TABLE: a.b dropped from the catalog hive, version 1, 18.8 s",
+        ),
     ],
 )
 def test_the_outcome_is_one_line_that_a_person_can_read(outcome, line):

@@ -111,7 +111,8 @@ def child(request):
     return 0
 
 
-def main():
+def serve(child):
+    """Answer requests, each by a child of its own."""
     if threading.active_count() > 1:
         raise RuntimeError("a process with threads cannot be forked safely")
     for line in sys.stdin:
@@ -129,4 +130,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    serve(child)
