@@ -63,7 +63,7 @@ def parameters_of(table: TableDescription, existing: Mapping[str, str]) -> dict[
 def entry_of(
     name: TableName, location: str, parameters: Mapping[str, str], *, kind: str | None = None, comment: str | None = None
 ) -> CatalogEntry:
-    """What the parameters of a table say, and its type (``VIRTUAL_VIEW``). Also of tables that Trino, Athena or a crawler made."""
+    """What the parameters of a table, and its type (``VIRTUAL_VIEW``), say. Also of what Trino, Athena or a crawler made."""
     view = VIEW if kind in _VIEWS else None
     declared = view or parameters.get(PROVIDER) or parameters.get("table_type") or parameters.get("classification") or "hive"
     count = natural_number(parameters.get(f"{SCHEMA}.numPartCols")) or 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from airflow_delta.catalogs.catalog import resolve
@@ -42,7 +42,7 @@ def open_observed_table(uri: str, storage_options: Iterable[str] | None, work: W
 def _store(table: str, storage_options: Iterable[str] | None, observed: Callable[[LogStore], LogStore]) -> LogStore:
     """The table's log: by its path, or as the catalog has it that ``--catalog`` or the environment names."""
     settings, options = settings_of_environment(), parsed_options(storage_options)
-    if settings is None and not is_path(table) and not os.path.exists(table):
+    if settings is None and not is_path(table) and not Path(table).exists():
         detail = "there is no such folder, and no catalog that might know it as a name"
         cure = "name the catalog with --catalog or AIRFLOW_DELTA_CATALOG, such as --catalog glue; or name the table by its path"
         raise InvalidTableNameError(name=table[:255], detail=detail, cure=cure)

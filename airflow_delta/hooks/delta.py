@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHo
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.created_tables import created_tables
-from airflow_delta.core.statements.json_form import map_tables
+from airflow_delta.core.statements.json_form import map_queries, map_tables
 from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
 from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
@@ -103,12 +103,13 @@ class DeltaHook(BaseHook):
     def resolve_table_uris(self, statement: Value, known: Mapping[str, str] | None = None) -> Value:
         """The statement with each table name in it replaced by its URI; what it creates need not be in the catalog yet.
 
-        Names of the catalog ``spark`` stay: only the job knows them.
+        Names of the catalog ``spark`` stay: only the job knows them. Tables that a query names become views of it.
 
         Args:
             statement: Whose tables.
             known: URIs that names in it were replaced by before, which they keep.
         """
+        statement = self._with_named_views(statement)
         new = created_tables(statement)
 
         def uri(table: str) -> str:
@@ -173,6 +174,32 @@ class DeltaHook(BaseHook):
     def is_session_name(self, table: str) -> bool:
         """Whether a text is a name that only a job can resolve. Raises ``InvalidTableNameError``."""
         return self.has_session_catalog and self.table_name(table) is not None
+
+    def delta_table_named(self, parts: tuple[str, ...]) -> str | None:
+        """The name in a query, by its parts, as statements have it; None where the catalog has no Delta table of it.
+
+        Such a name is left to Spark. Raises the errors of ``catalogs.errors`` where the catalog does not say.
+        """
+        from airflow_delta.catalogs.entry import DELTA
+        from airflow_delta.catalogs.errors import InvalidTableNameError
+        from airflow_delta.catalogs.table_name import TableName
+
+        if self.has_session_catalog or self.catalog is None:
+            return None
+        try:
+            name = TableName(*reversed(parts))
+            entry = self.catalog.find(name)
+        except InvalidTableNameError:  # of another catalog of Spark
+            return None
+        return str(name) if entry is not None and entry.provider == DELTA else None
+
+    def _with_named_views(self, statement: Value) -> Value:
+        if not self._extra.get("catalog") or self.has_session_catalog:
+            return statement
+        from airflow_delta.core.sql_text import with_named_views
+
+        found: Value = map_queries(statement, lambda source: with_named_views(source, self.delta_table_named))
+        return found
 
     def name_in_catalog(self, text: str) -> TableName:
         """The name that a text has to be.

@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.catalogs.catalog import Catalog
 from airflow_delta.catalogs.table_name import TableName, is_path
+from airflow_delta.core.sql_text import with_named_views
 from airflow_delta.core.statements import PublishStatement, SequenceStatement
 from airflow_delta.core.statements.created_tables import created_tables
-from airflow_delta.core.statements.json_form import map_tables
+from airflow_delta.core.statements.json_form import map_queries, map_tables
 from airflow_delta.jobs.catalog_publication import (
     with_publication,
     with_publications_of_handles,
@@ -57,6 +58,7 @@ class SessionNames:
         Raises:
             TableNameNotFoundError: The session has no Delta table of a name; and the other errors of ``catalogs.errors``.
         """
+        statement = map_queries(statement, lambda source: with_named_views(source, self.tables.find))
         created = created_tables(statement)
 
         def uri(text: str) -> str:

@@ -48,7 +48,8 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         table: URI of the table's root (templated). Beside ``sql`` it may be left out where the text names the table, as
             ``delta.`uri```, or by its name in the connection's catalog; where it is given, the text's name for the table only
             serves as its alias.
-        query: One SELECT over the views; a path that ends in ``.sql`` is read from the DAG's folder (templated).
+        query: One SELECT over the views, or over tables as ``delta.`uri``` or, by their names, in the connection's catalog; a
+            path that ends in ``.sql`` is read from the DAG's folder (templated).
         sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, OPTIMIZE, VACUUM, REORG, RESTORE, CONVERT
             or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.
         views: Names that the query, or that of the statement, may use: each a source value, or the URI of a Delta table
@@ -95,7 +96,9 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         """The statement of the text."""
         texts = import_module("airflow_delta.core.sql_text")
         views = views_of(self.views or {})
-        context = texts.TextContext(table=self.table or None, views=views, resolve=self._in_catalog, find=self._found)
+        context = texts.TextContext(
+            table=self.table or None, views=views, resolve=self._in_catalog, find=self.hook.delta_table_named
+        )
         found = texts.parse_statement(sql, context)
         if isinstance(found, texts.Question):
             detail = f"{found.type_name} changes nothing; ask in a script, by airflow_delta.spark.sql, or with `airflow-delta`"
@@ -111,17 +114,6 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         """The name as statements have it, where the connection has a catalog: it is resolved with the statement's others."""
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
         return quoted if len(parts) > 1 and self.hook.table_name(quoted) is not None else None
-
-    def _found(self, parts: tuple[str, ...]) -> str | None:
-        """Likewise for a name in a query: one that the catalog does not have as a Delta table is left to Spark."""
-        from airflow_delta.catalogs.entry import DELTA
-        from airflow_delta.catalogs.table_name import TableName
-
-        name = self._in_catalog(parts)
-        if name is None or self.hook.has_session_catalog or self.hook.catalog is None:
-            return None
-        entry = self.hook.catalog.find(TableName.parse(name))
-        return name if entry is not None and entry.provider == DELTA else None
 
     def _name(self) -> str:
         """As of every operator; the table may be named in the text only."""

@@ -22,7 +22,7 @@ from airflow_delta.watch.waits import Watch
 
 
 class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
-    """Wait until a Delta table has what is waited for, and return its version. A missing table is waited for, and so is a missing name.
+    """Wait until a Delta table has what is waited for, and return its version. A missing table, or name, is waited for.
 
     Args:
         table: URI of the table's root, or its name below the table root of the connection (templated).

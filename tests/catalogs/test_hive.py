@@ -2,13 +2,15 @@
 
 import pytest
 
-from airflow_delta.catalogs.catalog import publish
+from airflow_delta.catalogs.catalog import publish, resolve
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
     CatalogRequestError,
     CatalogUnavailableError,
     InvalidCatalogError,
     InvalidTableNameError,
+    NotADeltaTableError,
+    TableNameNotFoundError,
 )
 from airflow_delta.catalogs.hive import HiveCatalog, ttypes
 from airflow_delta.catalogs.table_name import TableName
@@ -55,6 +57,34 @@ class TestHive(CatalogContract):
 
     def test_a_new_table_goes_below_the_database(self, catalog, root):
         assert catalog.default_location(TableName("New", "sales")) == f"file:{root}/new"
+
+    def test_a_name_that_the_metastore_does_not_take_is_refused_before_and_behind_the_commit(self, catalog, root):
+        name = TableName("web visits", "sales")
+        for request in (catalog.default_location, lambda name: publish(catalog, name, described(f"{root}/visits"))):
+            with pytest.raises(InvalidTableNameError, match="letters, digits and _"):
+                request(name)
+
+    def test_a_name_in_a_database_that_is_not_there_says_so_and_what_to_do(self, catalog):
+        with pytest.raises(TableNameNotFoundError, match=r"no schema \(database\) sale\..*CREATE SCHEMA sale"):
+            resolve(catalog, TableName("orders", "sale"))
+        with pytest.raises(TableNameNotFoundError, match="the name is not there"):
+            resolve(catalog, TableName("oders", "sales"))
+
+    def test_a_view_is_called_a_view(self, catalog, root):
+        view = TableName("v", "sales")
+        publish(catalog, view, described(f"{root}/v"))
+
+        def as_view(client):
+            table = client.get_table("sales", "v")
+            table.tableType, table.parameters = "VIRTUAL_VIEW", {}
+            table.viewOriginalText = table.viewExpandedText = "SELECT 1"
+            client.drop_table("sales", "v", False)
+            client.create_table(table)
+
+        catalog._request(view, "CREATE", as_view)
+        with pytest.raises(NotADeltaTableError, match="has it as 'view'"):
+            resolve(catalog, view)
+        catalog.drop(view)
 
 
 @pytest.mark.parametrize(

@@ -31,3 +31,11 @@ def test_the_environment_names_a_catalog(monkeypatch):
     assert open_catalog(settings_of_environment()).label == "hive"
     monkeypatch.delenv(VARIABLE)
     assert settings_of_environment() is None
+
+
+def test_an_unknown_member_is_named_and_a_secret_is_not():
+    with pytest.raises(InvalidCatalogError) as refused:
+        CatalogSettings.parse({"type": "hive", "url": "thrift://host", "dapi0123": "x"})
+    assert str(refused.value).count("found url.") == 1
+    assert "dapi" not in str(refused.value)
+    assert " credentials" not in str(refused.value)

@@ -297,3 +297,15 @@ def test_a_storage_that_gives_no_answer_is_reported_without_a_traceback(monkeypa
     out, err = capsys.readouterr()
     assert (caught.value.code, out) == (1, "")
     assert json.loads(err)["code"] == "STORAGE_UNAVAILABLE" if as_json else "could not connect" in err
+
+
+def test_a_name_without_a_catalog_says_how_to_name_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AIRFLOW_DELTA_CATALOG", raising=False)
+    with pytest.raises(SystemExit):
+        main(["history", "sales.orders"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "DELTA_INVALID_TABLE_NAME" in said
+    assert "--catalog" in said
+    write_deltalake("sales.orders", pa.table({"id": [1]}))
+    assert CliRunner().invoke(app, ["history", "sales.orders"]).exit_code == 0  # a folder may be called so

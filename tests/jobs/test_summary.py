@@ -68,7 +68,10 @@ def document(operation, metrics=(), *, files=None, **attributes):
         (document("CHECKPOINT", {"numActions": 12, "numFiles": 1}), "CHECKPOINT: 12 actions written, version 1, 18.8 s"),
         (document("HEALTH", details={"findings": []}), "HEALTH: 0 findings, version 1, 18.8 s"),
         (document("WRITE\n", {"numOutputRows": "many"}), "WRITE\\n: committed, version 1, 18.8 s"),
-        (document("CREATE TABLE", details={"catalog": CREATED}), "CREATE TABLE: published as a.b in the catalog hive, version 1, 18.8 s"),
+        (
+            document("CREATE TABLE", details={"catalog": CREATED}),
+            "CREATE TABLE: published as a.b in the catalog hive, version 1, 18.8 s",
+        ),
         (
             document("DROP TABLE", committed=False, details={"catalog": DROPPED}),
             "DROP TABLE: a.b dropped from the catalog hive, version 1, 18.8 s",

@@ -3,11 +3,14 @@
 import json
 import shutil
 
+import pytest
+
 from airflow_delta.catalogs.catalog import resolve
 from airflow_delta.catalogs.entry import TableDescription, differences
 from airflow_delta.catalogs.errors import CatalogAccessDeniedError, TableNameNotFoundError
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.schema import PrimitiveType
 from airflow_delta.core.table_changes import NewColumn
 from airflow_delta.hooks.errors import DeltaConnectionError
@@ -17,10 +20,12 @@ from airflow_delta.operators import (
     DeltaCloneOperator,
     DeltaCreateOperator,
     DeltaMaintenanceOperator,
+    DeltaSqlOperator,
     DeltaTableHealthOperator,
     SetProperties,
     TableSource,
 )
+from airflow_delta.sensors import DeltaCommitSensor
 
 COLUMNS = {"id": "BIGINT NOT NULL COMMENT 'of the order'", "day": "DATE"}
 ORDERS = TableName("orders", "sales")
@@ -173,6 +178,49 @@ def test_a_catalog_that_cannot_be_mended_fails_the_task_behind_its_result(unity,
 
 
 def test_to_mend_the_catalog_a_name_is_needed(unity, tmp_path, run_task):
+    with pytest.raises(InvalidStatementError, match="give catalog_name beside the path"):
+        maintain(tmp_path / "by_path", mend_catalog=True)
     run_task(lambda: create(table=str(tmp_path / "by_path")), dag_id="by_path")
-    (error,) = run_task(lambda: maintain(tmp_path / "by_path", mend_catalog=True), dag_id="mended").errors
+    (error,) = run_task(lambda: maintain(tmp_path / "by_path", mend_catalog="{{ true }}"), dag_id="mended").errors
     assert isinstance(error, DeltaConnectionError)
+
+
+def test_a_table_that_is_there_and_kept_gets_its_name(unity, tmp_path, run_task):
+    run_task(create, dag_id="made")
+    unity.client.drop(ORDERS)
+    kept = run_task(lambda: create(mode="ignore"), dag_id="kept")
+    assert (kept.state, kept.result["committed"], kept.result["details"]["catalog"]["published"]) == (
+        "success",
+        False,
+        ["missing"],
+    )
+    assert drift(unity, tmp_path / "sales" / "orders") == ()
+
+
+def test_a_sensor_waits_for_a_name_that_is_not_there_yet(unity, run_task):
+    waiting = DeltaCommitSensor(task_id="wait", table="sales.orders", delta_conn_id="lake", min_version=0)
+    assert not waiting.poke({}).is_done
+    run_task(create, dag_id="made")
+    assert waiting.poke({}).xcom_value == 0
+
+
+def test_a_query_may_name_the_tables_of_the_catalog(unity, tmp_path, run_task, recording_submit):
+    run_task(create, dag_id="made")
+    submit = recording_submit()
+    query = "SELECT day FROM sales.orders VERSION AS OF 0 JOIN temp.days USING (day), prod.sales.x"
+
+    def write():
+        return DeltaSqlOperator(
+            task_id="sql",
+            table=str(tmp_path / "days"),
+            query=query,
+            delta_conn_id="lake",
+            conn_id="spark_local",
+            spark_binary=str(submit.path),
+        )
+
+    assert run_task(write, dag_id="written").errors == []
+    source = submit.calls[0]["spec"]["statement"]["source"]
+    assert source["query"] == "SELECT day FROM delta_0 AS `orders` JOIN temp.days USING (day), prod.sales.x"
+    view = source["views"]["delta_0"]
+    assert (view["table"], view["version"]) == (str(tmp_path / "sales" / "orders"), 0)

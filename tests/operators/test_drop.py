@@ -167,3 +167,17 @@ def test_a_connection_without_a_catalog_has_no_names_to_drop(run_task):
 def test_arguments_become_a_statement():
     statement = DropStatement(table="sales.orders", delete_files=True, dry_run=True)
     assert drop(delete_files="true", dry_run=True).statement() == statement
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scratch", [True, False])
+def test_the_files_are_deleted_by_a_job_where_spark_is_the_engine(unity, orders, tmp_path, run_task, scratch):
+    place = {"scratch_uri": str(tmp_path / "scratch")} if scratch else {}
+    run = run_task(lambda: drop(delete_files=True, engine="spark", conn_id="spark_local", **place))
+    assert (run.state, run.errors, unity.tables, files(orders)) == ("success", [], {}, [])
+    assert run.result["metrics"]["numDeletedFiles"] > 0
+
+
+def test_another_engine_is_refused_where_the_dag_is_written():
+    with pytest.raises(InvalidStatementError, match="engine"):
+        drop(engine="livy")

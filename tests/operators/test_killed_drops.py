@@ -1,4 +1,4 @@
-"""A task that drops a table with its files, killed at every step and tried again: all of the table goes, nothing of another's."""
+"""A task that drops a table with its files, killed at every step and tried again: all of it goes, and nothing of another's."""
 
 import json
 import os
@@ -18,9 +18,7 @@ from airflow_delta.core import DeltaLog
 pytestmark = pytest.mark.slow  # some dozens of processes
 
 ORDERS, KEY = TableName("orders", "sales"), ("main", "sales", "orders")
-HALVES = 2
 PLACES = 16
-"""Of each half: those before the catalog drops the name, and those behind; all where there are fewer."""
 
 
 @pytest.fixture
@@ -82,8 +80,11 @@ def spread(places, count):
     return places if len(places) <= count else [places[number * len(places) // count] for number in range(count)]
 
 
-def killed_at_places(tries, fresh, unity):
-    """Yield a folder for each place, whose first try was killed there, and whether its name was gone by then."""
+def killed_at_places(tries, fresh, unity, before=PLACES, behind=PLACES):
+    """Yield a folder for each place, whose first try was killed there, and whether its name was gone by then.
+
+    Places are before each request, and before each event of a file; so many before the catalog drops the name, and behind.
+    """
     root = fresh("counted")
     _, told = tries(root, -1, 1)
     events = told["events"]
@@ -91,7 +92,7 @@ def killed_at_places(tries, fresh, unity):
     last = requests[-1]  # the catalog drops the name
     assert files(root / "tables" / "orders") == []
     assert 1 < last < len(events) - 12
-    for number in (*spread(range(last + 1), PLACES), *spread(range(last + 1, len(events)), PLACES)):
+    for number in (*spread(range(last + 1), before), *spread(range(last + 1, len(events)), behind)):
         root = fresh(f"at_{number}")
         code, _ = tries(root, number, 1)
         assert code == -signal.SIGKILL
@@ -117,9 +118,8 @@ def test_the_retry_of_a_killed_drop_leaves_nothing_of_the_table_and_all_of_its_n
 
 def test_the_retry_leaves_a_table_that_got_the_name_since(tries, fresh, unity):
     taken = 0
-    for root, is_gone in killed_at_places(tries, fresh, unity):
-        if not is_gone:
-            continue
+    for root, is_gone in killed_at_places(tries, fresh, unity, before=0):
+        assert is_gone
         other = root / "tables" / "other"
         write_deltalake(str(other), pa.table({"id": [1, 2]}))
         publish_as_orders(unity, other)
@@ -134,9 +134,9 @@ def test_the_retry_leaves_a_table_that_got_the_name_since(tries, fresh, unity):
 
 def test_the_retry_deletes_nothing_of_a_table_that_was_made_at_the_place_since(tries, fresh, unity):
     made = 0
-    for root, is_gone in killed_at_places(tries, fresh, unity):
+    for root, _ in killed_at_places(tries, fresh, unity, before=0, behind=1_000):
         place = root / "tables" / "orders"
-        if not is_gone or files(place / "_delta_log"):
+        if files(place / "_delta_log"):
             continue
         write_deltalake(str(place), pa.table({"id": [1, 2, 3]}))
         publish_as_orders(unity, place)

@@ -6,7 +6,7 @@ place, what was expected and what was found. Expressions and queries stay the us
 
 from airflow_delta.core.sql_text.merge import merge_statement
 from airflow_delta.core.sql_text.names import TableName, TextContext
-from airflow_delta.core.sql_text.queries import QueriedTable
+from airflow_delta.core.sql_text.queries import QueriedTable, with_named_views
 from airflow_delta.core.sql_text.questions import DescribeDetail, DescribeHistory, Question, ShowColumns, ShowProperties
 from airflow_delta.core.sql_text.statement import is_query, is_statement, parse_statement, tables_of_text
 
@@ -24,4 +24,5 @@ __all__ = [
     "merge_statement",
     "parse_statement",
     "tables_of_text",
+    "with_named_views",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 
-from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.errors import InvalidStatementError, SqlTextError
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.sql_text.names import PATH_FORMAT, TextContext, View
@@ -102,6 +102,19 @@ def query_source(
     return SqlSource(words.replaced(tokens, replaced), views={**context.views, **(more or {}), **tables})
 
 
+def with_named_views(source: SqlSource, find: FindTable) -> SqlSource:
+    """The query with each table that it names by path, or by a name that is found, as a view; others stay Spark's.
+
+    A text that cannot be read here stays as it is: what is wrong with it is Spark's to say.
+    """
+    try:
+        words = Words(source.query, "SQL")
+        found = query_source(words, words.all, TextContext(views=source.views, find=find))
+    except SqlTextError:
+        return source
+    return source if found.views.keys() == source.views.keys() else found
+
+
 def _table_at(tokens: Sequence[Token], position: int, text: str) -> QueriedTable | None:
     """The table whose name begins at a token; None where none does: an alias may be ``delta``, but no column is like a path."""
     first, path = tokens[position], tokens[position + 2] if position + 2 < len(tokens) else None
@@ -148,7 +161,8 @@ def _named_at(tokens: Sequence[Token], position: int, text: str, find: FindTable
     if not 1 < len(parts) <= _MOST_PARTS or is_function or (path := find(tuple(parts))) is None:
         return None
     version, time, end = _at_version(tokens, end, text)
-    has_alias = end < len(tokens) and (tokens[end].token_type in _ALIASES or _word(tokens, end) == "AS")
+    is_alias = end < len(tokens) and tokens[end].token_type in _ALIASES and _word(tokens, end) not in _BEHIND_LISTS
+    has_alias = is_alias or _word(tokens, end) in {"AS", "TABLESAMPLE"}  # which stands before an alias
     alias = None if has_alias or front == "TABLE" else parts[-1]
     return QueriedTable(
         path=path, version=version, time=time, start=tokens[position].start, end=tokens[end - 1].end + 1, alias=alias

@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, fields
 from typing import Any, get_args
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements import AsOf, Clause, Expectation, PinnedTable, Source, Statement, TableChange
+from airflow_delta.core.statements import AsOf, Clause, Expectation, PinnedTable, Source, SqlSource, Statement, TableChange
 from airflow_delta.core.statements.fields import require_rendered
 from airflow_delta.core.statements.publish import StagedHandle
 
@@ -70,6 +70,13 @@ def map_tables(value: Any, change: Callable[[str], str]) -> Any:
         return change(part) if name == "table" and isinstance(part, str) else map_tables(part, change)
 
     return _rebuilt(value, changed)
+
+
+def map_queries(value: Any, change: Callable[[SqlSource], SqlSource]) -> Any:
+    """The value built again with each query in it changed."""
+    if isinstance(value, SqlSource):
+        return change(value)
+    return _rebuilt(value, lambda _, part: map_queries(part, change))
 
 
 def table_names(value: Any) -> list[str]:

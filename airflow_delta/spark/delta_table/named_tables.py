@@ -11,7 +11,12 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.catalogs.catalog import Catalog, publish_changes
 from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location
-from airflow_delta.catalogs.errors import CatalogRequestError, TableNameNotFoundError, TableNameTakenError
+from airflow_delta.catalogs.errors import (
+    CatalogRequestError,
+    InvalidTableNameError,
+    TableNameNotFoundError,
+    TableNameTakenError,
+)
 from airflow_delta.catalogs.managed_tables import remember_entry
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.delta_log import DeltaLog
@@ -64,6 +69,12 @@ class NamedTables:
 
     def find(self, parts: Sequence[str]) -> str | None:
         """Where the Delta table of this name lies; None where the catalog has none, so that the name is Spark's."""
+        try:
+            return self._found(parts)
+        except InvalidTableNameError:  # of another catalog of the session
+            return None
+
+    def _found(self, parts: Sequence[str]) -> str | None:
         if len(parts) not in _PARTS:
             return None
         name = _name(parts)
@@ -77,8 +88,9 @@ class NamedTables:
 
         Raises:
             TableNameNotFoundError: The catalog has no Delta table of the name.
+            InvalidTableNameError: It is the name of another catalog.
         """
-        found = self.find(parts)
+        found = self._found(parts)
         if found is None and len(parts) > 1:
             detail = "the name is not there, or not of a Delta table"
             raise TableNameNotFoundError(catalog=self.catalog.label, name=".".join(parts)[:255], detail=detail)

@@ -14,6 +14,7 @@ from airflow_delta.core.sql_text import (
     is_statement,
     parse_statement,
     tables_of_text,
+    with_named_views,
 )
 from airflow_delta.core.statements import (
     AddColumns,
@@ -463,3 +464,20 @@ def test_a_table_with_a_name_is_made_where_the_catalog_places_it():
     ):
         assert parse_statement(text, context).table == table
     assert placed == [(("sales", "orders"), None), (("sales", "orders"), "/o"), (("sales", "orders"), "/o")]
+
+
+@pytest.mark.parametrize(
+    ("query", "changed", "views"),
+    [
+        ("SELECT day FROM sales.feed VERSION AS OF 2 GROUP BY day", "SELECT day FROM delta_0 AS `feed` GROUP BY day", 2),
+        ("WITH q AS (SELECT * FROM sales.feed f) SELECT * FROM q, a.b.c", None, None),
+        ("SELECT * FROM other.feed", "SELECT * FROM other.feed", ()),
+        ("SELECT 'x FROM sales.feed", "SELECT 'x FROM sales.feed", ()),
+    ],
+    ids=["a version", "inside of a query", "a name of Spark's", "no SQL"],
+)
+def test_a_query_has_the_tables_that_the_catalog_knows_as_views(query, changed, views):
+    found = with_named_views(SqlSource(query), {("sales", "feed"): "/feed"}.get)
+    changed = changed or "WITH q AS (SELECT * FROM delta_0 f) SELECT * FROM q, a.b.c"
+    expected = {} if views == () else {"delta_0": TableSource("/feed", version=views)}
+    assert found == SqlSource(changed, views=expected)
