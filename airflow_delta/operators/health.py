@@ -76,8 +76,10 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         return self.catalog_name or self.table
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        with BestEffort().attempt("comparing the catalog with the table"):
+        compared = BestEffort(document.outcome.warnings if document.outcome else ())
+        with compared.attempt("comparing the catalog with the table"):
             document = with_drift(self.hook, self._name(), document)
+        document = document.with_warnings(compared.warnings)
         for finding in document.outcome.details["findings"] if document.outcome else ():
             files = f" ({', '.join(finding['files'])})" if finding["files"] else ""
             line = f"{finding['severity']} {finding['code']}: {finding['text']}{files}. Remedy: {finding['remedy']}"

@@ -224,3 +224,17 @@ def test_a_query_may_name_the_tables_of_the_catalog(unity, tmp_path, run_task, r
     assert source["query"] == "SELECT day FROM delta_0 AS `orders` JOIN temp.days USING (day), prod.sales.x"
     view = source["views"]["delta_0"]
     assert (view["table"], view["version"]) == (str(tmp_path / "sales" / "orders"), 0)
+
+
+def test_a_health_check_that_cannot_ask_the_catalog_says_so(unity, run_task, monkeypatch):
+    run_task(create, dag_id="made")
+    path = resolve(unity.client, ORDERS).location
+    unity.tokens["secret-token"] = ()
+
+    def check():
+        return DeltaTableHealthOperator(task_id="check", table=path, catalog_name="sales.orders", delta_conn_id="lake")
+
+    run = run_task(check, dag_id="checked")
+    assert (run.state, run.result["details"]["findings"]) == ("success", [])
+    (warning,) = run.result["warnings"]
+    assert warning.startswith("comparing the catalog with the table failed: [DELTA_CATALOG_ACCESS_DENIED]")

@@ -23,7 +23,7 @@ class TableExistsError(DeltaError):
 
     code = "DELTA_TABLE_EXISTS"
     message = "{table} already exists as a Delta table (version {version})"
-    remedy = "append to the table or overwrite it, or create it at another path"
+    remedy = 'append to the table or overwrite it, keep it (mode="ignore"), or create it at another path'
     table: str
     version: int
 
