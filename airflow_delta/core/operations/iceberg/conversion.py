@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pyarrow as pa
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
 from pyiceberg.schema import Schema
@@ -24,7 +23,8 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.errors import IcebergConversionError
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.core.operations.iceberg.changed_files import CONVERTED_FILE, ChangedFiles, files_since
+from airflow_delta.core.operations.iceberg.bounds import NOT_EXACT
+from airflow_delta.core.operations.iceberg.changed_files import ChangedFiles, files_since
 from airflow_delta.core.operations.iceberg.conversion_result import IcebergConversion
 from airflow_delta.core.operations.iceberg.data_files import FileConverter, absolute_names, check_convertible
 from airflow_delta.core.operations.iceberg.manifests import Manifests, live_files, names_files
@@ -165,8 +165,7 @@ class _Step:
             if changed is not None and (listed := self._with(changed)) is not None:
                 return self._metadata(listed, changed, number)
             self.manifests.discard()
-        files = self.log.snapshot(self.wanted.version).files(columns=CONVERTED_FILE)
-        everything = ChangedFiles(added=files, removed=pa.chunked_array([], pa.string()))
+        everything = ChangedFiles.all_of(self.log.snapshot(self.wanted.version))
         return self._metadata(self._added(everything), everything, number, is_from_scratch=True)
 
     def _with(self, changed: ChangedFiles) -> list[ManifestFile] | None:
@@ -190,9 +189,13 @@ class _Step:
     def _added(self, changed: ChangedFiles) -> list[ManifestFile]:
         check_convertible(changed.added, table=self.log.table_uri)
         FileLocator.from_store(self.log.store).check(changed.added["path"])
-        columns = parse_schema(self.wanted.metadata.schema_string)
-        fields = [next(field for field in columns.fields if field.name == each.name) for each in self.spec.fields]
-        converter = FileConverter(location=self.manifests.location, partition_fields=tuple(fields), spec_id=self.spec.spec_id)
+        metadata = self.wanted.metadata
+        converter = FileConverter(
+            location=self.manifests.location,
+            schema=parse_schema(metadata.schema_string),
+            partition_columns=tuple(metadata.partition_columns),
+            spec_id=self.spec.spec_id,
+        )
         return self.manifests.added(converter.data_files(changed.added), self.spec.spec_id)
 
     def _metadata(
@@ -278,7 +281,7 @@ class _Step:
 
     def _properties(self) -> dict[str, str]:
         wanted = self.wanted
-        return {_VERSION: str(wanted.version), _TIME: str(wanted.timestamp), _TABLE_ID: wanted.metadata.id}
+        return {_VERSION: str(wanted.version), _TIME: str(wanted.timestamp), _TABLE_ID: wanted.metadata.id, **NOT_EXACT}
 
     def _metadata_log(self, base: TableMetadataV2 | None, number: int) -> list[MetadataLogEntry]:
         if base is None:

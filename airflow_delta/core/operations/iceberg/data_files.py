@@ -17,12 +17,16 @@ from pyiceberg.typedef import Record
 from airflow_delta.core.errors import IcebergConversionError
 from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.operations.absolute_paths import are_absolute
+from airflow_delta.core.operations.iceberg.bounds import FileBounds, bounded_columns, bounds_of_files
 from airflow_delta.core.operations.unneeded_files import unencoded
-from airflow_delta.core.schema import StructField, physical_name
+from airflow_delta.core.schema import StructField, StructType, physical_name
 from airflow_delta.core.schema.partition_values import texts_of_key, typed_values
 
-CHUNK: Final = 10_000
-"""Files that are Python objects at once, and those of one manifest."""
+CHUNK: Final = 2_000
+"""Files that are Python objects at once, and those of one manifest: a file that goes costs writing its manifest anew."""
+
+STATISTICS: Final = "stats"
+"""The column of files with their statistics, as texts."""
 
 
 def absolute_names(paths: pa.ChunkedArray, location: str) -> pa.ChunkedArray:
@@ -57,27 +61,36 @@ class FileConverter:
 
     Attributes:
         location: The table's root.
-        partition_fields: The partition columns, in order.
+        schema: The table's columns.
+        partition_columns: Those that partition it, in order.
         spec_id: Of the partitioning.
     """
 
     location: str
-    partition_fields: tuple[StructField, ...]
+    schema: StructType
+    partition_columns: tuple[str, ...]
     spec_id: int
 
     def data_files(self, files: pa.Table) -> Iterator[DataFile]:
-        """These files (``CONVERTED_FILE``), in order. Raises ``InvalidPartitionValueError``."""
+        """These files (``CONVERTED_FILE``), in order; with bounds where there are ``stats``.
+
+        Raises:
+            InvalidPartitionValueError: A partition value is not of its column's type.
+        """
         for start in range(0, len(files), CHUNK):
             yield from self._chunk(files.slice(start, CHUNK))
 
     def _chunk(self, files: pa.Table) -> Iterator[DataFile]:
-        partitions = [_partition_values(files, field) for field in self.partition_fields]
+        fields = [next(field for field in self.schema.fields if field.name == name) for name in self.partition_columns]
+        partitions = [_partition_values(files, field) for field in fields]
         rows = zip(*partitions, strict=True) if partitions else iter(() for _ in range(len(files)))
-        for path, rows_, size, partition in zip(
+        records = files[NUM_RECORDS.name].to_pylist()
+        for path, count, size, partition, bounds in zip(
             absolute_names(files["path"], self.location).to_pylist(),
-            files[NUM_RECORDS.name].to_pylist(),
+            records,
             files["size"].to_pylist(),
             rows,
+            self._bounds(files, records),
             strict=True,
         ):
             file = DataFile.from_args(
@@ -85,11 +98,21 @@ class FileConverter:
                 file_path=path,
                 file_format=FileFormat.PARQUET,
                 partition=Record(*partition),
-                record_count=rows_,
+                record_count=count,
                 file_size_in_bytes=size,
+                lower_bounds=bounds.lower or None,
+                upper_bounds=bounds.upper or None,
+                null_value_counts=bounds.nulls or None,
+                value_counts=bounds.values or None,
             )
             file.spec_id = self.spec_id
             yield file
+
+    def _bounds(self, files: pa.Table, records: list[int]) -> list[FileBounds]:
+        if STATISTICS not in files.column_names:
+            return [FileBounds()] * len(files)
+        columns = bounded_columns(self.schema, self.partition_columns)
+        return bounds_of_files(files[STATISTICS], records, self.schema, columns)
 
 
 def _partition_values(files: pa.Table, field: StructField) -> list[Any]:

@@ -11,6 +11,7 @@ import logging
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
@@ -47,6 +48,7 @@ _BLOCK = 500
 """Entries that are compressed together."""
 _CODEC: Final = "deflate"
 
+_READ_AT_ONCE: Final = 8
 _MOST_SEARCHED: Final = 100
 _SYNC_BYTES: Final = 16  # behind each block of an Avro file
 
@@ -90,18 +92,20 @@ class Manifests:
     def without(self, manifests: Sequence[ManifestFile], gone: frozenset[str]) -> list[ManifestFile]:
         """These manifests less the files of these names; those that name none of them stay as they are.
 
-        The newest are looked into first, and no more than it takes to find all.
+        The newest are looked into first, some at once, and few more than it takes to find all.
         """
         kept: list[ManifestFile] = []
-        for manifest in sorted(manifests, key=lambda each: each.sequence_number, reverse=True):
-            if len(self.found) < len(gone):
-                kept += self._without(manifest, gone)
-            else:
-                kept.append(manifest)
-        return kept
+        remaining = iter(sorted(manifests, key=lambda each: each.sequence_number, reverse=True))
+        with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
+            while len(self.found) < len(gone) and (some := list(islice(remaining, _READ_AT_ONCE))):
+                names = [name.encode() for name in gone - self.found]
+                searched = pool.map(lambda each, names=names: self._may_name(each, names), some)
+                for manifest, may_name in zip(some, searched, strict=True):
+                    kept += self._without(manifest, gone) if may_name else [manifest]
+        return [*kept, *remaining]
 
     def _without(self, manifest: ManifestFile, gone: frozenset[str]) -> list[ManifestFile]:
-        entries = manifest.fetch_manifest_entry(self.io) if self._may_name(manifest, gone) else []
+        entries = manifest.fetch_manifest_entry(self.io)
         named = {entry.data_file.file_path for entry in entries} & gone
         if not named:
             return [manifest]
@@ -109,9 +113,8 @@ class Manifests:
         marked = (_entry(entry, self.snapshot_id, is_gone=entry.data_file.file_path in named) for entry in entries)
         return list(self._write(marked, manifest.partition_spec_id))
 
-    def _may_name(self, manifest: ManifestFile, gone: frozenset[str]) -> bool:
+    def _may_name(self, manifest: ManifestFile, names: Sequence[bytes]) -> bool:
         """Whether the text of any of these names is in it, found without making objects of what it lists."""
-        names = [name.encode() for name in gone - self.found]
         if len(names) > _MOST_SEARCHED:
             return True
         with AvroFile[Record](self.io.new_input(manifest.manifest_path)) as file:
