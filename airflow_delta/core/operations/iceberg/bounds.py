@@ -1,7 +1,7 @@
 """Bounds of columns for Iceberg's readers, so that they open only the files that a filter leaves: from Delta's statistics.
 
-Delta's statistics are bounds, not values: texts are cut, times are cut to the millisecond. Iceberg's are bounds too, but some of
-its readers take them for least and greatest values; see ``NOT_EXACT``.
+Delta's statistics are bounds, not values: texts are cut, times are cut to the millisecond. Iceberg's are bounds too, but some
+of its readers take them for least and greatest values; see ``NOT_EXACT``.
 Specification: https://iceberg.apache.org/spec/, "Manifests", ``lower_bounds``; "Appendix D: Single-value serialization".
 """
 
