@@ -9,11 +9,13 @@ import airflow_delta.airflow_extra  # noqa: F401
 # isort: split
 from airflow.sdk import Asset, AssetWatcher
 
+from airflow_delta.catalogs.table_name import TableName, is_path
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import absolute, local_path, scheme_of
 from airflow_delta.hooks.airflow_features import check_feature
+from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
-from airflow_delta.watch.asset_uri import sanitize_uri
+from airflow_delta.watch.asset_uri import named_uri, sanitize_uri
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
@@ -25,33 +27,42 @@ def delta_asset(
     name: str | None,
     table: str,
     *,
+    delta_conn_id: str = DeltaHook.default_conn_name,
     watch: bool = False,
     group: str = "delta",
     extra: dict[str, Any] | None = None,
     **watcher: Any,
 ) -> Asset:
-    """The asset of a Delta table; equal for all spellings of the table's URI.
+    """The asset of a Delta table; equal for all spellings of the table's URI, or of its name in a catalog.
+
+    The asset of a name and that of the URI of the same table are two: name the table in all DAGs, or in none.
 
     Args:
         name: The asset's name, such as ``lake.flights``; its URI when None.
-        table: URI of the table's root. With ``watch`` it is what the triggerer reads, as it is written here.
+        table: URI of the table's root, or its name, ``sales.orders``, in the connection's catalog. With ``watch`` it is what
+            the triggerer reads, as it is written here.
+        delta_conn_id: The ``delta`` connection, whose catalog has the name; with ``watch`` the triggerer reads by it.
         watch: Whether the triggerer watches the table for commits of any writer: DAGs that are scheduled on the asset then run
             for each new range of commits. Operators that name the same asset would announce their commits a second time, so
             give them ``emit="never"``.
         group: The asset's group.
         extra: The asset's own extra.
-        watcher: What ``DeltaCommitEventTrigger`` takes besides the table: ``delta_conn_id``, ``start``, ``poll_interval``, ...
+        watcher: What ``DeltaCommitEventTrigger`` takes besides these: ``start``, ``poll_interval``, ...
 
     Raises:
         InvalidStatementError: The URI holds credentials, or names no bucket.
+        InvalidTableNameError: It is neither a URI nor a name of two or three parts.
         RelativePathError: It is a relative path, which would be another asset on each machine.
         AirflowFeatureMissingError: The table lies on Azure, and Airflow 3.0 would forget its container.
     """
-    uri = sanitize_uri(absolute(table, "an asset has one URI on all machines"))
+    if is_path(table):
+        uri = sanitize_uri(absolute(table, "an asset has one URI on all machines"))
+    else:
+        uri = named_uri(TableName.parse(table), delta_conn_id)
     name = name or uri
     watchers = []
     if watch:
-        trigger = DeltaCommitEventTrigger(table=table, asset=name, **watcher)
+        trigger = DeltaCommitEventTrigger(table=table, delta_conn_id=delta_conn_id, asset=name, **watcher)
         watchers.append(AssetWatcher(name=f"{name}: commits", trigger=trigger))
     asset = Asset(name=name, uri=uri, group=group, extra=extra, watchers=watchers)
     # Airflow 3.0 takes a container for a user's name, and drops it: tables of two containers would be one asset.

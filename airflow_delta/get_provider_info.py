@@ -114,7 +114,7 @@ def get_provider_info() -> dict[str, Any]:
         "asset-uris": [
             {
                 # Those that no other provider knows; the URIs of others' assets stay as they wrote them.
-                "schemes": ["abfs", "abfss"],
+                "schemes": ["abfs", "abfss", "delta-table"],
                 "handler": None,
                 "factory": "airflow_delta.assets.create_asset",
                 "to_openlineage_converter": "airflow_delta.assets.to_openlineage",

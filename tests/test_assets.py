@@ -8,9 +8,12 @@ from airflow.providers.openlineage.utils.utils import translate_airflow_asset
 from airflow.sdk import DAG, Asset
 
 from airflow_delta.assets import create_asset, delta_asset, lineage_name, sanitize_uri, to_openlineage
+from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError, RelativePathError
 from airflow_delta.hooks.errors import AirflowFeatureMissingError
 from airflow_delta.operators import DeltaMergeOperator
+from airflow_delta.operators.asset_events import is_asset_of
+from airflow_delta.watch.asset_uri import name_of_asset
 from tests.airflow_versions import AIRFLOW, DagSerialization
 
 ACCOUNT = "lake@company.dfs.core.windows.net"
@@ -46,6 +49,41 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(table):
     with pytest.raises(InvalidStatementError) as raised:
         delta_asset("flights", table)
     assert "SECRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "uri"),
+    [
+        ("sales.orders", "delta-table://lake/sales/orders"),
+        ("`Sales`.ORDERS", "delta-table://lake/sales/orders"),
+        ("main.sales.orders", "delta-table://lake/main/sales/orders"),
+        ("sales.`a b?.c`", "delta-table://lake/sales/a%20b%3F.c"),
+    ],
+)
+def test_every_spelling_of_a_name_is_one_uri_and_the_name_is_in_it(table, uri):
+    asset = delta_asset("orders", table, delta_conn_id="lake", watch=True)
+    assert asset.uri == uri
+    connection, name = name_of_asset(uri)
+    assert (connection, name) == ("lake", TableName.parse(table.lower()))
+    assert asset.watchers[0].trigger.serialize()[1].items() >= {"table": table, "delta_conn_id": "lake"}.items()
+    assert to_openlineage(asset, None) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "of_asset", "published", "is_its"),
+    [
+        ("s3a://lake/orders", "s3://lake/orders", None, True),
+        ("s3://lake/orders", "s3://lake/orders", "sales.orders", True),
+        ("s3://lake/other", "s3://lake/orders", "sales.orders", False),
+        ("s3://lake/orders", "sales.orders", "Sales.Orders", True),
+        ("s3://lake/orders", "sales.orders", "main.sales.orders", True),
+        ("s3://lake/orders", "main.sales.orders", "other.sales.orders", False),
+        ("s3://lake/orders", "sales.orders", "sales.other", False),
+        ("s3://lake/orders", "sales.orders", None, False),
+    ],
+)
+def test_a_result_is_of_an_asset_by_the_place_or_by_the_name(table, of_asset, published, is_its):
+    assert is_asset_of(delta_asset(None, of_asset), table, published and {"name": published}) is is_its
 
 
 @pytest.mark.parametrize("watch", [False, True])

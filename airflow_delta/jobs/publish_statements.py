@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -68,9 +68,9 @@ def execute_discard(statement: DiscardStatement, open_log: Callable[[str], Delta
     )
 
 
-def of_table(result: OperationResult, is_wanted: Callable[[str], bool]) -> OperationResult:
-    """The result of publishing as that of the first of the tables that is wanted; unchanged where none is."""
-    entries = (entry for entry in result.details[PUBLISHED_KEY] if is_wanted(entry["table"]))
+def of_table(result: OperationResult, is_wanted: Callable[[Mapping[str, Any]], bool]) -> OperationResult:
+    """The result of publishing as that of the first entry, of a table, that is wanted; unchanged where none is."""
+    entries = (entry for entry in result.details[PUBLISHED_KEY] if is_wanted(entry))
     entry = next(entries, None)
     if entry is None:
         return result

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from airflow.sdk import Asset, BaseOperator, Context
 
+from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.xcoms import xcom_value
-from airflow_delta.watch.asset_uri import sanitize_uri
+from airflow_delta.watch.asset_uri import name_of_asset, sanitize_uri
 
 Emit = Literal["on_commit", "always", "never"]
 """When a task that succeeds announces its asset: when it has a commit that changes the table, in any case, or not at all."""
@@ -47,6 +48,22 @@ def emit_asset_events(
     event.extra = xcom_value({"delta": _serialized(result, context)})
     if partition_keys and result.committed:
         event.add_partitions(str(result.version))
+
+
+def is_asset_of(asset: Asset, table: str, published: Mapping[str, Any] | None) -> bool:
+    """Whether the asset is that of a table.
+
+    Args:
+        asset: By the table's place or by its name.
+        table: URI of the table's root.
+        published: The entry ``catalog`` of the result's details: what became of the table's name; None where it has none.
+    """
+    named = name_of_asset(asset.uri)
+    if named is None or published is None:
+        return named is None and sanitize_uri(table) == asset.uri
+    (_, wanted), found = named, TableName.parse(published["name"].lower())
+    is_catalog = None in {wanted.catalog, found.catalog} or wanted.catalog == found.catalog
+    return is_catalog and (wanted.schema, wanted.table) == (found.schema, found.table)
 
 
 def is_change(result: OperationResult) -> bool:

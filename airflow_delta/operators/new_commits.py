@@ -16,7 +16,7 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.state_file import state_file, task_state
 from airflow_delta.hooks.xcoms import push_xcom
-from airflow_delta.watch.asset_uri import sanitize_uri
+from airflow_delta.watch.asset_uri import name_of_asset, sanitize_uri
 from airflow_delta.watch.start import Start
 
 STATE_KEY = "airflow_delta.due"
@@ -39,8 +39,8 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
     Args:
         asset: The table's asset, which becomes an inlet of the task: in its state store Airflow keeps how far this task has
             come. Mapped operators name it among their ``inlets`` too.
-        table: URI of the table's root, or its name below the table root of the connection (templated). Default: the URI of the
-            asset.
+        table: URI of the table's root, or its name below the table root of the connection (templated). Default: that of the
+            asset, of its name in the catalog of this connection.
         delta_conn_id: The ``delta`` connection (templated).
         start: What the very first run gets: ``"earliest"`` all versions, ``"latest"`` none, a number that version and the later
             ones (templated).
@@ -96,7 +96,10 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
 
     @property
     def _place(self) -> str:
-        return self.table or self.asset.uri
+        if self.table is not None:
+            return self.table
+        named = name_of_asset(self.asset.uri)
+        return self.asset.uri if named is None else str(named[1])
 
     def _due(self, context: Context) -> dict[str, Any]:
         from airflow_delta.watch.processed_versions import due_versions

@@ -9,10 +9,10 @@ from airflow_delta.core.statements import DiscardStatement, OperationResult, Pub
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.hooks.checked_arguments import without_run
-from airflow_delta.jobs.catalog_publication import with_publications_of_handles
+from airflow_delta.jobs.catalog_publication import DETAIL, with_publications_of_handles
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.operators.asset_events import is_asset_of
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
-from airflow_delta.watch.asset_uri import sanitize_uri
 
 
 class _DeltaStagedOperator(DeltaCoreOperator):
@@ -83,7 +83,9 @@ class DeltaPublishOperator(_DeltaStagedOperator):
         from airflow_delta.jobs.publish_statements import of_table
 
         asset = self.asset
-        return result if asset is None else of_table(result, lambda table: sanitize_uri(table) == asset.uri)
+        if asset is None:
+            return result
+        return of_table(result, lambda entry: is_asset_of(asset, entry["table"], entry.get(DETAIL)))
 
 
 class DeltaDiscardOperator(_DeltaStagedOperator):

@@ -10,11 +10,11 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.best_effort import BestEffort
+from airflow_delta.jobs.catalog_publication import DETAIL
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.summary import summary
-from airflow_delta.operators.asset_events import is_change
+from airflow_delta.operators.asset_events import is_asset_of, is_change
 from airflow_delta.operators.job import DeltaJobOperator
-from airflow_delta.watch.asset_uri import sanitize_uri
 
 
 class StatementResultsOperator(DeltaJobOperator):
@@ -23,7 +23,8 @@ class StatementResultsOperator(DeltaJobOperator):
     def _announced(self, result: OperationResult) -> OperationResult:
         if self.asset is None:
             return result
-        of_asset = [found for found in _results(result).values() if sanitize_uri(found.table) == self.asset.uri]
+        results = _results(result).values()
+        of_asset = [found for found in results if is_asset_of(self.asset, found.table, found.details.get(DETAIL))]
         changes = [found for found in of_asset if is_change(found)]
         return (changes or of_asset or [result])[-1]
 

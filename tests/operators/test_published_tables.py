@@ -4,9 +4,13 @@ import json
 
 import pyarrow as pa
 import pytest
+from airflow.models.asset import AssetEvent, AssetModel
 from airflow.sdk import task as task_decorator
+from airflow.utils.session import create_session
 from deltalake import write_deltalake
+from sqlalchemy import select
 
+from airflow_delta.assets import delta_asset
 from airflow_delta.catalogs.catalog import publish
 from airflow_delta.catalogs.entry import TableDescription, differences
 from airflow_delta.catalogs.table_name import TableName
@@ -24,6 +28,7 @@ from airflow_delta.operators import (
     AlterStatement,
     CheckpointStatement,
     CreateStatement,
+    DeltaNewCommitsOperator,
     DeltaPublishOperator,
     DeltaSqlOperator,
     DeltaStatementsOperator,
@@ -84,6 +89,26 @@ def test_each_table_of_several_statements_is_published_once_as_it_is_behind_the_
     assert drift(unity, tmp_path / "sales" / "customers", CUSTOMERS) == ()
     assert [column.name for column in unity.client.find(ORDERS).schema.fields] == ["id", "note"]
     assert sorted(table for _, _, table in unity.tables) == ["customers", "orders"]
+
+
+def test_an_asset_of_a_name_is_announced_and_its_consumer_finds_the_table(unity, tmp_path, submitted, run_task):
+    asset = delta_asset("named orders", "sales.orders", delta_conn_id="lake")
+    statements = {
+        "orders": CreateStatement(table="`sales`.orders", columns="id BIGINT"),
+        "customers": CreateStatement(table="sales.customers", columns="name STRING"),
+    }
+    run = run_task(lambda: DeltaStatementsOperator(task_id="daily", statements=statements, asset=asset, **submitted))
+    assert (run.state, run.errors) == ("success", [])
+    with create_session() as session:
+        query = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == asset.name)
+        (event,) = session.scalars(query).all()
+    orders = tmp_path / "sales" / "orders"
+    assert (event.extra["delta"]["table"], event.extra["delta"]["version"]) == (f"file://{orders}", 0)
+    write_deltalake(orders, pa.table({"id": [1]}), mode="append")
+    new = run_task(
+        lambda: DeltaNewCommitsOperator(task_id="new", asset=asset, delta_conn_id="lake"), dag_id="consumer_of_a_name"
+    )
+    assert (new.state, new.result["table"], new.result["to_version"]) == ("success", f"file://{orders}", 1)
 
 
 def test_a_table_of_several_statements_that_cannot_be_published_is_a_warning_of_the_task(unity, tmp_path, submitted, run_task):
