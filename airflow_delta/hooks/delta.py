@@ -208,10 +208,13 @@ class DeltaHook(BaseHook):
             DeltaConnectionError: It is a path, or the connection has no catalog.
             InvalidTableNameError: It is neither.
         """
-        name = None if self.has_session_catalog else self.table_name(text)
+        if self.is_session_name(text):
+            detail = f"only jobs know {text[:100]}, a name of the catalog spark, and this task needs it in the worker"
+            raise self._error(detail, "use a connection that names the catalog behind the session, such as hive")
+        name = self.table_name(text)
         if name is None:
             detail = f"expected the name of a table in a catalog, found {text[:100]!r}"
-            cure = "write it as schema.table, and name the catalog in the connection, another one than that of a job's session"
+            cure = "write it as schema.table, and name the catalog in the connection"
             raise self._error(detail, cure)
         return name
 

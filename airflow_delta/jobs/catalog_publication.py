@@ -188,7 +188,7 @@ class _Publications:
         except Exception as failure:  # noqa: BLE001 - the commit stands
             detail = redact(f"{type(failure).__name__}: {failure}")[:1_000]
             error = CatalogRequestError(catalog=entry["catalog"], name=str(name), detail=detail)
-        text = redact(str(error))
+        text = redact(str(error)).rstrip(".")
         self.warnings.append(
             f"publishing {name} in the catalog failed: {text}; the next task that commits by the name tries again"
         )

@@ -1,5 +1,7 @@
 """Names dropped by tasks: the catalog decides, the files of exactly this table go, and a retry ends what was begun."""
 
+import json
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -181,3 +183,12 @@ def test_the_files_are_deleted_by_a_job_where_spark_is_the_engine(unity, orders,
 def test_another_engine_is_refused_where_the_dag_is_written():
     with pytest.raises(InvalidStatementError, match="engine"):
         drop(engine="livy")
+
+
+def test_a_name_that_only_jobs_know_is_refused_with_the_way_out(monkeypatch, run_task):
+    lake = {"conn_type": "delta", "extra": {"catalog": "spark", "scratch_uri": "/scratch"}}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(lake))
+    (error,) = run_task(drop).errors
+    assert isinstance(error, DeltaConnectionError)
+    assert "only jobs know sales.orders" in str(error)
+    assert "such as hive" in str(error)
