@@ -13,9 +13,14 @@ from airflow_delta.catalogs.entry import (
     differences,
     same_location,
 )
-from airflow_delta.catalogs.errors import NotADeltaTableError, TableNameNotFoundError, TableNameTakenError
+from airflow_delta.catalogs.errors import (
+    ManagedTableError,
+    NotADeltaTableError,
+    TableNameNotFoundError,
+    TableNameTakenError,
+)
 from airflow_delta.catalogs.table_name import TableName
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.errors import DeltaError, TableNotDeletedError
 
 
 class Catalog(Protocol):
@@ -76,6 +81,32 @@ def drift(catalog: Catalog, name: TableName, table: TableDescription) -> tuple[D
     if entry is not None and entry.provider != DELTA:
         raise NotADeltaTableError(catalog=catalog.label, name=str(name), provider=entry.provider)
     return differences(entry, table)
+
+
+def check_droppable(catalog: Catalog, entry: CatalogEntry, *, with_files: bool) -> None:
+    """Refuse a name whose table is not to be dropped from here.
+
+    Args:
+        catalog: Which has the entry.
+        entry: Of the name.
+        with_files: Whether the files of its table are to be deleted, too.
+
+    Raises:
+        NotADeltaTableError: It is that of a view, or of a table of another format.
+        ManagedTableError: The catalog deletes the files of the table with its name.
+        TableNotDeletedError: Whose files they are is not known.
+    """
+    name = str(entry.name)
+    if entry.provider != DELTA:
+        raise NotADeltaTableError(catalog=catalog.label, name=name, provider=entry.provider)
+    if entry.is_managed:
+        raise ManagedTableError(catalog=catalog.label, name=name)
+    if with_files and entry.table_id is None:
+        raise TableNotDeletedError(
+            table=entry.location,
+            detail=f"what the catalog {catalog.label} has as {name} does not hold the id of its table",
+            cure="publish the table once, by a commit to its name, or drop the name alone with delete_files=False",
+        )
 
 
 def publish(catalog: Catalog, name: TableName, table: TableDescription, *, relocate: bool = False) -> CatalogEntry:

@@ -149,7 +149,8 @@ def state_file(
     place = scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None)
     if place:
         store = log_store_for(place, hook.storage_options(place))
-        return StateFile(store=store, owner=(hook.table_uri(table), *owner), is_beside_table=False, kept=kept)
+        table = table if hook.is_session_name(table) else hook.table_uri(table)
+        return StateFile(store=store, owner=(table, *owner), is_beside_table=False, kept=kept)
     return StateFile(store=hook.log_store(table), owner=owner, is_beside_table=True, kept=kept)
 
 

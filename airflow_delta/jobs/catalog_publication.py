@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -13,6 +13,7 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import SequenceStatement
 from airflow_delta.core.statements.publish import PUBLISHED_KEY, STAGED_KEY, StagedHandle
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
+from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 DETAIL = "catalog"
 """Of a result's details: ``catalog`` and ``name``; ``published``, in what the entry differed from the table before (empty: in
 nothing); and where it could not be published ``error``, as ``DeltaError.to_json`` has it."""
+
+TABLE_ID = "table_id"
+"""Of ``details["catalog"]`` after the dry run of a drop by a job: Delta's id of the table, as the catalog has it."""
 
 _CREATED = "CREATE TABLE"
 
@@ -228,11 +232,20 @@ def with_mended_entry(names: Names, name: str, document: ResultDocument) -> Resu
 def with_drift(names: Names, name: str, document: ResultDocument) -> ResultDocument:
     """The document of a health check, with a finding where the catalog says something else of the table than its log.
 
+    Never raises: what cannot be compared is a warning.
+
     Args:
         names: Those of the task.
         name: Under which the table is to be in the catalog; a path is in none.
         document: Of the check.
     """
+    compared = BestEffort(document.outcome.warnings if document.outcome else ())
+    with compared.attempt("comparing the catalog with the table"):
+        document = _with_finding(names, name, document)
+    return document.with_warnings(compared.warnings)
+
+
+def _with_finding(names: Names, name: str, document: ResultDocument) -> ResultDocument:
     outcome = document.outcome
     if outcome is None or not document.description or (table_name := names.table_name(name)) is None:
         return document
@@ -248,11 +261,17 @@ def with_drift(names: Names, name: str, document: ResultDocument) -> ResultDocum
         "severity": "warning",
         "code": "CATALOG_DRIFT",
         "text": f"the catalog {names.catalog_label} says of {table_name} something else than its log: {', '.join(found)}",
-        "remedy": f"run DeltaMaintenanceOperator(table={outcome.table!r}, catalog_name={str(table_name)!r}, mend_catalog=True)"
-        if {"missing", "location", "table"} & set(found)
-        else "commit to the table by its name, or run DeltaMaintenanceOperator with mend_catalog=True",
+        "remedy": _remedy(names, str(table_name), outcome.table, found),
         "files": [],
     }
     findings = [*outcome.details.get("findings", ()), finding]
     findings.sort(key=lambda finding: ["error", "warning", "hint"].index(finding["severity"]))
     return replace(document, outcome=replace(outcome, details={**outcome.details, "findings": findings}))
+
+
+def _remedy(names: Names, name: str, table: str, found: Collection[str]) -> str:
+    if names.catalog_label == "spark":  # only a job can mend it, which does so behind its commit
+        return "commit to the table by its name"
+    if {"missing", "location", "table"} & set(found):
+        return f"run DeltaMaintenanceOperator(table={table!r}, catalog_name={name!r}, mend_catalog=True)"
+    return "commit to the table by its name, or run DeltaMaintenanceOperator with mend_catalog=True"

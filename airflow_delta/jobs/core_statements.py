@@ -32,6 +32,7 @@ from airflow_delta.core.statements import (
     StatisticsStatement,
     VacuumStatement,
 )
+from airflow_delta.jobs.drop_statement import execute_drop
 from airflow_delta.jobs.health_check import execute_health_check
 from airflow_delta.jobs.idempotent_log import AlreadyCommitted, IdempotentLog
 from airflow_delta.jobs.in_order import Step, run_in_order
@@ -52,7 +53,6 @@ from airflow_delta.jobs.table_statements import (
     clone_table,
     convert_table,
     create_table,
-    drop_table,
     restore_table,
 )
 
@@ -98,7 +98,7 @@ RUNNERS: Mapping[type, Runner] = dict(
         ),
         runner(ConvertStatement, lambda run, statement: convert_table(run.log, statement, origin=run.origin)),
         runner(RestoreStatement, lambda run, statement: restore_table(run.log, statement, origin=run.origin)),
-        runner(DropStatement, lambda run, statement: drop_table(run.log, statement), commits="never"),
+        runner(DropStatement, lambda run, statement: execute_drop(run.log, statement, run.backend.catalog), commits="never"),
         runner(
             PinStatement,
             lambda run, statement: execute_pin(statement, run.backend.open_table, run.origin),

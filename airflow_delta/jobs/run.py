@@ -47,6 +47,7 @@ from airflow_delta.spark.errors import FunctionFailedError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.optimize.optimize import optimize
+from airflow_delta.spark.session_catalog import SessionCatalog
 from airflow_delta.spark.statement.python_function import worker_failure
 
 _logger = logging.getLogger(__name__)
@@ -130,6 +131,7 @@ def _backend(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> Backend:
         vacuum_executor=SparkVacuumExecutor(spark),
         file_copier=SparkFileCopier(spark),
         checkpoint_writer=partial(checkpoint, spark),
+        catalog=SessionCatalog(spark) if spec.has_session_names else None,
         optimizer=optimizer,
         execute=executor,
         earliest_commit_time=spec.earliest_commit_time,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from airflow_delta.catalogs.catalog import Catalog
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.operations.file_copier import FileCopier
@@ -35,6 +36,7 @@ class Backend:
         vacuum_executor: Who lists and deletes; this process when None.
         file_copier: Who copies the files of a deep clone; this process when None.
         checkpoint_writer: Writes checkpoints.
+        catalog: Whose names a statement may drop; None where the task has no session, or names of its own.
         optimizer: Does the OPTIMIZE of a maintenance; None where there is no Spark, and the step is only reported as due.
         execute: Runs a statement of a sequence, of whatever type; None where there is no Spark, and the core runs all.
         earliest_commit_time: No commit of the task is older, in milliseconds since the epoch; None where it is not known.
@@ -45,6 +47,7 @@ class Backend:
     vacuum_executor: VacuumExecutor | None = None
     file_copier: FileCopier | None = None
     checkpoint_writer: CheckpointWriter = DeltaLog.checkpoint
+    catalog: Catalog | None = None
     optimizer: Optimizer | None = None
     execute: Callable[[DeltaLog, TableStatement, Origin, int | None], OperationResult] | None = None
     earliest_commit_time: int | None = None

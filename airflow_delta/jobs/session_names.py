@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 from airflow_delta.catalogs.catalog import Catalog
 from airflow_delta.catalogs.table_name import TableName, is_path
 from airflow_delta.core.sql_text import with_named_views
-from airflow_delta.core.statements import PublishStatement, SequenceStatement
+from airflow_delta.core.statements import HealthStatement, PublishStatement, SequenceStatement
 from airflow_delta.core.statements.created_tables import created_tables
 from airflow_delta.core.statements.json_form import map_queries, map_tables
 from airflow_delta.jobs.catalog_publication import (
+    with_drift,
     with_publication,
     with_publications_of_handles,
     with_publications_of_statements,
@@ -85,5 +86,7 @@ class SessionNames:
                 return with_publications_of_statements(self, given, document)
             case PublishStatement():
                 return with_publications_of_handles(self, given.handles, document)
+            case HealthStatement():
+                return with_drift(self, given.table, document)
             case _:
                 return with_publication(self, given.table, document)

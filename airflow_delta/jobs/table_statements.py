@@ -1,4 +1,4 @@
-"""Statements about what a table is: create, alter, clone, convert, restore, drop."""
+"""Statements about what a table is: create, alter, clone, convert, restore."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import Any
 from airflow_delta.core.actions import Metadata, Origin, Protocol
 from airflow_delta.core.committed import SOURCES_KEY
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.operations.convert import convert
-from airflow_delta.core.operations.delete_table import delete_table
 from airflow_delta.core.operations.file_copier import FileCopier
 from airflow_delta.core.statements import (
     AlterStatement,
@@ -21,11 +19,9 @@ from airflow_delta.core.statements import (
     ConvertStatement,
     CreateStatement,
     DropFeature,
-    DropStatement,
     OperationResult,
     RestoreStatement,
 )
-from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.table_changes.statement_steps import new_table, partition_types, step_of
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.outcome import of_transaction, of_version, without_commit
@@ -138,22 +134,6 @@ def restore_table(log: DeltaLog, statement: RestoreStatement, *, origin: Origin)
     if statement.dry_run:
         return without_commit(log, "RESTORE", done.version, metrics=done.metrics(), details=details)
     return of_version(log, done.version, origin, details, commit=done.commit)
-
-
-def drop_table(log: DeltaLog, statement: DropStatement) -> OperationResult:
-    """Delete the files of a table whose name was dropped; without ``delete_files`` nothing is done.
-
-    Raises:
-        InvalidStatementError: The statement does not say which table it is about.
-        As ``delete_table``.
-    """
-    if not statement.delete_files:
-        return without_commit(log, "DROP TABLE", log.refresh().version if log.exists() else NO_TABLE)
-    if statement.table_id is None:
-        detail = "delete_files needs table_id, the id of the table whose files are to be deleted"
-        raise InvalidStatementError(statement="DROP TABLE", detail=detail)
-    done = delete_table(log, statement.table_id, dry_run=statement.dry_run)
-    return without_commit(log, "DROP TABLE", done.version, metrics=done.metrics())
 
 
 def _described(metadata: Metadata, protocol: Protocol) -> Mapping[str, Any]:

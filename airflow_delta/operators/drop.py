@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import Context
 
-from airflow_delta.core.errors import TableNotDeletedError
 from airflow_delta.core.statements import DropStatement, OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.hooks.dropped_names import DroppedName, DroppedNames
 from airflow_delta.hooks.task_token import TaskToken
-from airflow_delta.jobs.catalog_publication import DETAIL
+from airflow_delta.jobs.catalog_publication import DETAIL, TABLE_ID
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.attempt import Attempt, visible_head
@@ -35,6 +34,8 @@ class DeltaDropOperator(DeltaCoreOperator):
     where the catalog's entry holds the id of the very table that lies there, with no other table below it and no version
     pinned by a run that goes on, be it the task's own. A retry goes on where a killed try has ended.
 
+    A name of the catalog ``spark`` is dropped by two jobs: one finds out where its table lies, the other drops it.
+
     The result's ``details["catalog"]`` has ``catalog``, ``name`` and ``dropped``; ``metrics`` count the deleted files.
 
     Args:
@@ -44,12 +45,13 @@ class DeltaDropOperator(DeltaCoreOperator):
         if_exists: Do nothing where the name is not there, instead of failing (templated).
         dry_run: Report what would be dropped and deleted, but do neither (templated).
         engine: Where files are deleted. ``"auto"``, the default, is the worker where it can see the table, else Spark.
+            Names of the catalog ``spark`` need Spark.
     """
 
     statement_type = DropStatement
     template_fields: Sequence[str] = (
         *DeltaCoreOperator.template_fields,
-        *argument_names(statement_type, but=("table_id",)),
+        *argument_names(statement_type, but=("table_id", "catalog_name")),
         "if_exists",
     )
     argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "if_exists": bool}
@@ -78,7 +80,7 @@ class DeltaDropOperator(DeltaCoreOperator):
 
     def statement(self) -> Statement:
         """What is to be done, made from the rendered arguments; the table's id is the catalog's to say."""
-        return self._statement(table_id=None)
+        return self._statement(table_id=None, catalog_name=None)
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Drop the name, and then delete the files.
@@ -88,8 +90,10 @@ class DeltaDropOperator(DeltaCoreOperator):
         """
         from airflow_delta.catalogs.errors import TableNameNotFoundError
 
-        name = self.hook.name_in_catalog(self.table)
+        name = self._table_name()
         names = DroppedNames.of_task(context, self.hook, name, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
+        if self.hook.has_session_catalog:
+            return self._deliver(self._drop_by_job(name, names, context), context)
         earlier = names.earlier()
         found = self._found(name, earlier)
         if found is not None:
@@ -102,10 +106,61 @@ class DeltaDropOperator(DeltaCoreOperator):
             document = document.with_warnings([warning])
         return self._deliver(document, context)
 
+    def _table_name(self) -> TableName:
+        """The name; raises as ``DeltaHook.name_in_catalog``."""
+        if self.engine == "worker" or not self.hook.is_session_name(self.table):
+            return self.hook.name_in_catalog(self.table)
+        from airflow_delta.catalogs.table_name import TableName
+
+        return TableName.parse(self.table)
+
+    def _drop_by_job(self, name: TableName, names: DroppedNames, context: Context) -> ResultDocument:
+        """Drop a name of the catalog ``spark``: one job finds what it is of, which is remembered, and a second one drops."""
+        found = names.earlier() or self._found_by_job(name, context)
+        if found is None or (self.dry_run and not self.delete_files):
+            return self._nothing(found)
+        if not self.dry_run:
+            names.remember(found)
+        attempt = self._attempt(found)
+        statement = DropStatement(
+            table=found.location,
+            table_id=found.table_id,
+            catalog_name=str(name),
+            delete_files=bool(self.delete_files),
+            dry_run=bool(self.dry_run),
+        )
+        return self._perform(replace(attempt, statement=statement), context)
+
+    def _found_by_job(self, name: TableName, context: Context) -> DroppedName | None:
+        """What the session has under the name; None for nothing, where that is no error."""
+        from airflow_delta.catalogs.errors import TableNameNotFoundError
+
+        statement = DropStatement(table=str(name), catalog_name=str(name), dry_run=True)
+        scratch = self._scratch()
+        head = visible_head(self.hook, str(name), scratch)
+        attempt = Attempt(statement=statement, token=_new_token(), head=head, scratch=scratch)
+        given = dict(vars(self))
+        self.deferrable = False  # what follows needs the answer
+        try:
+            outcome = self._perform(attempt, context).outcome
+        except TableNameNotFoundError:
+            if self.if_exists:
+                return None
+            raise
+        finally:
+            vars(self).update(given)  # submitting has changed them
+        assert outcome is not None  # noqa: S101 - documents of errors are raised before
+        version = None if outcome.version == NO_TABLE else outcome.version
+        return DroppedName(location=outcome.table, table_id=outcome.details[DETAIL][TABLE_ID], version=version)
+
+    def _is_for_worker(self, attempt: Attempt) -> bool:
+        statement = attempt.statement
+        is_by_name = isinstance(statement, DropStatement) and statement.catalog_name is not None
+        return not is_by_name and super()._is_for_worker(attempt)
+
     def _found(self, name: TableName, earlier: DroppedName | None) -> DroppedName | None:
         """What the catalog has under the name, if this may be dropped; None for nothing, and for what got the name since."""
-        from airflow_delta.catalogs.entry import DELTA
-        from airflow_delta.catalogs.errors import ManagedTableError, NotADeltaTableError
+        from airflow_delta.catalogs.catalog import check_droppable
 
         catalog = self.hook.catalog
         assert catalog is not None  # noqa: S101 - or there would be no names
@@ -115,16 +170,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         found = DroppedName(location=entry.location, table_id=entry.table_id, version=entry.version)
         if earlier is not None and not found.is_same_table(earlier):
             return None
-        if entry.provider != DELTA:
-            raise NotADeltaTableError(catalog=catalog.label, name=str(name), provider=entry.provider)
-        if entry.is_managed:
-            raise ManagedTableError(catalog=catalog.label, name=str(name))
-        if self.delete_files and entry.table_id is None:
-            raise TableNotDeletedError(
-                table=entry.location,
-                detail=f"what the catalog {catalog.label} has as {name} does not hold the id of its table",
-                cure="publish the table once, by a commit to its name, or drop the name alone with delete_files=False",
-            )
+        check_droppable(catalog, entry, with_files=bool(self.delete_files))
         return found
 
     def _drop(self, name: TableName, found: DroppedName, names: DroppedNames, context: Context) -> ResultDocument:
@@ -153,12 +199,14 @@ class DeltaDropOperator(DeltaCoreOperator):
 
     def _attempt(self, found: DroppedName) -> Attempt:
         statement = DropStatement(table=found.location, table_id=found.table_id, delete_files=True, dry_run=bool(self.dry_run))
-        scratch = self.scratch_uri or self.hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
+        scratch = self._scratch()
         head = visible_head(self.hook, found.location, scratch)
         if scratch is None:
             head = NO_TABLE  # a job leaves its result elsewhere than beside a table that goes
-        token = TaskToken(token=uuid.uuid4().hex, start_version=None, is_new=True)
-        return Attempt(statement=statement, token=token, head=head, scratch=scratch)
+        return Attempt(statement=statement, token=_new_token(), head=head, scratch=scratch)
+
+    def _scratch(self) -> str | None:
+        return self.scratch_uri or self.hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
 
     def _nothing(self, found: DroppedName | None = None) -> ResultDocument:
         """The outcome where no file is touched."""
@@ -176,13 +224,22 @@ class DeltaDropOperator(DeltaCoreOperator):
         )
 
     def _published(self, document: ResultDocument) -> ResultDocument:
-        """The document, which says what became of the name; nothing is published under it."""
+        """The document as it is: nothing is published under a name that is dropped."""
+        return document
+
+    def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
+        """As of every operator; the result says what became of the name."""
         outcome = document.outcome
         assert outcome is not None  # noqa: S101 - documents of errors are raised before
         entry = {
             "catalog": self.hook.catalog_label,
-            "name": str(self.hook.name_in_catalog(self.table)),
-            "dropped": not outcome.dry_run,
-            **outcome.details.get(DETAIL, {}),
+            "name": str(self._table_name()),
+            "dropped": outcome.details.get(DETAIL, {}).get("dropped", not outcome.dry_run),
         }
-        return replace(document, outcome=replace(outcome, details={**outcome.details, DETAIL: entry}))
+        named = replace(outcome, details={**outcome.details, DETAIL: entry})
+        return super()._deliver(replace(document, outcome=named), context)
+
+
+def _new_token() -> TaskToken:
+    """Of a job that commits nothing, so that no other try looks for it."""
+    return TaskToken(token=uuid.uuid4().hex, start_version=None, is_new=True)

@@ -10,7 +10,6 @@ from airflow.sdk import Context
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import HealthStatement
 from airflow_delta.hooks.xcoms import push_xcom
-from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.catalog_publication import with_drift
 from airflow_delta.jobs.errors import TableUnhealthyError
 from airflow_delta.jobs.result import ResultDocument
@@ -76,10 +75,8 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         return self.catalog_name or self.table
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        compared = BestEffort(document.outcome.warnings if document.outcome else ())
-        with compared.attempt("comparing the catalog with the table"):
+        if not self.hook.has_session_catalog:  # or the job has compared them
             document = with_drift(self.hook, self._name(), document)
-        document = document.with_warnings(compared.warnings)
         for finding in document.outcome.details["findings"] if document.outcome else ():
             files = f" ({', '.join(finding['files'])})" if finding["files"] else ""
             line = f"{finding['severity']} {finding['code']}: {finding['text']}{files}. Remedy: {finding['remedy']}"

@@ -68,8 +68,8 @@ class DeltaPinOperator(DeltaCoreOperator):
         keep_for: How long the pins protect at most.
         must_protect: Fail when a pin cannot be written beside its table (templated). Default: warn; a table may be another
             team's.
-        engine: ``"worker"``, the default, or ``"spark"`` where only jobs can read the tables; then no task notices that the run
-            has ended, and its pins stay until they expire.
+        engine: ``"auto"``, the default, is the worker where it can see the first table, else Spark; then no task notices that
+            the run has ended, and its pins stay until they expire.
     """
 
     statement_type = PinStatement
@@ -84,7 +84,7 @@ class DeltaPinOperator(DeltaCoreOperator):
         refresh: bool | str = False,
         keep_for: timedelta = timedelta(days=30),
         must_protect: bool | str = False,
-        engine: Engine = "worker",
+        engine: Engine = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(table="", engine=engine, **kwargs)

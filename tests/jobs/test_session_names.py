@@ -10,12 +10,16 @@ from airflow_delta.catalogs.errors import TableNameNotFoundError
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import RelativePathError
+from airflow_delta.core.errors import RelativePathError, TableNotDeletedError
 from airflow_delta.core.statements import (
     AddColumns,
     AlterStatement,
     CreateStatement,
+    DropStatement,
+    HealthStatement,
     OptimizeStatement,
+    PinnedTable,
+    PinStatement,
     SequenceStatement,
     SqlSource,
     TableSource,
@@ -72,6 +76,74 @@ def test_statements_and_their_sources_name_tables_of_the_session(spark, catalog,
     found = [result["details"].get("catalog", {}).get("name") for result in done.details["statements"].values()]
     assert (found, drift(catalog, ORDERS), drift(catalog, FEED)) == (["named.orders", "named.feed", None], (), ())
     assert sorted(DeltaTable(f"{tmp_path}/named/feed").to_pyarrow_table()["id"].to_pylist()) == [10, 11, 12]
+
+
+def drop(spark, found, **members):
+    statement = DropStatement(
+        table=found.table, table_id=found.details["catalog"]["table_id"], catalog_name="named.orders", **members
+    )
+    return execute(spark, statement)
+
+
+def files(table):
+    return [path for path in table.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def found(spark, catalog):
+    """What a dry run says of the name of a table with rows."""
+    execute(spark, WriteStatement(table="named.orders", source=SqlSource("SELECT id FROM range(3)")))
+    return execute(spark, DropStatement(table="named.orders", catalog_name="named.orders", dry_run=True)).outcome
+
+
+def test_a_name_of_the_session_is_dropped_and_then_its_files(spark, catalog, found, tmp_path):
+    table = tmp_path / "named" / "orders"
+    assert (found.table.removeprefix("file:"), found.version, found.dry_run) == (str(table), 0, True)
+    assert found.details["catalog"]["table_id"] == DeltaTable(str(table)).metadata().id
+    assert catalog.find(ORDERS) is not None
+    dry = drop(spark, found, delete_files=True, dry_run=True).outcome
+    assert (dry.metrics["numDeletedFiles"], catalog.find(ORDERS) is None) == (len(files(table)), False)
+    done = drop(spark, found, delete_files=True).outcome
+    assert (done.operation, done.metrics["numDeletedFiles"]) == ("DROP TABLE", dry.metrics["numDeletedFiles"])
+    assert (catalog.find(ORDERS), files(table)) == (None, [])
+    again = drop(spark, found, delete_files=True).outcome
+    assert again.metrics["numDeletedFiles"] == 0
+
+
+def test_only_the_name_is_dropped_where_the_files_are_to_stay(spark, catalog, found, tmp_path):
+    done = drop(spark, found).outcome
+    assert (done.version, catalog.find(ORDERS)) == (0, None)
+    assert DeltaTable(str(tmp_path / "named" / "orders")).to_pyarrow_table().num_rows == 3
+
+
+def test_a_name_stays_that_another_table_got_since_and_so_do_the_other_s_files(spark, catalog, found, tmp_path):
+    catalog.drop(ORDERS)
+    other = DeltaLog.for_table(str(tmp_path / "other"))
+    execute(spark, CreateStatement(table=other.table_uri, columns="id BIGINT"), "other")
+    catalog.create(ORDERS, TableDescription.of(other.snapshot()))
+    drop(spark, found, delete_files=True)
+    assert catalog.find(ORDERS).location.removeprefix("file:") == other.table_uri.removeprefix("file:")
+    assert not DeltaTable.is_deltatable(str(tmp_path / "named" / "orders"))
+    assert other.exists()
+
+
+def test_a_pinned_table_keeps_its_name(spark, catalog, found, tmp_path):
+    pins = PinStatement(tables=[PinnedTable(alias="o", table="named.orders")], id="kept")
+    pinned = execute(spark, pins).outcome
+    assert pinned.details["pins"][0]["table"].removeprefix("file:") == str(tmp_path / "named" / "orders")
+    document = drop(spark, found, delete_files=True)
+    assert isinstance(document.typed_error(), TableNotDeletedError)
+    assert catalog.find(ORDERS) is not None
+    assert DeltaTable(str(tmp_path / "named" / "orders")).to_pyarrow_table().num_rows == 3
+
+
+def test_a_health_check_by_a_name_of_the_session_says_in_what_the_catalog_differs(spark, catalog, found):
+    healthy = execute(spark, HealthStatement(table="named.orders")).outcome
+    assert [finding["code"] for finding in healthy.details["findings"]] == []
+    execute(spark, AlterStatement(table=found.table, changes=AddColumns("note STRING")), "by path")
+    (finding,) = execute(spark, HealthStatement(table="named.orders")).outcome.details["findings"]
+    assert (finding["code"], finding["remedy"]) == ("CATALOG_DRIFT", "commit to the table by its name")
+    assert "schema" in finding["text"]
 
 
 def test_a_name_that_the_session_does_not_have_is_a_typed_error(spark, catalog):

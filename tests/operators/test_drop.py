@@ -188,7 +188,7 @@ def test_another_engine_is_refused_where_the_dag_is_written():
 def test_a_name_that_only_jobs_know_is_refused_with_the_way_out(monkeypatch, run_task):
     lake = {"conn_type": "delta", "extra": {"catalog": "spark", "scratch_uri": "/scratch"}}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(lake))
-    (error,) = run_task(drop).errors
+    (error,) = run_task(lambda: drop(engine="worker")).errors
     assert isinstance(error, DeltaConnectionError)
     assert "only jobs know sales.orders" in str(error)
     assert "such as hive" in str(error)

@@ -32,8 +32,6 @@ from airflow_delta.sensors import DeltaCommitSensor
 from tests.catalogs.hive_server import start_metastore
 
 DAY = pendulum.datetime(2013, 1, 2)
-LAKE = {"delta_conn_id": "lake"}
-SPARK = {"conn_id": "spark_local", "scratch_uri": "{{ params.scratch }}", **LAKE}
 
 
 @pytest.fixture
@@ -54,14 +52,14 @@ def of_unity(unity, tmp_path):
 
 
 @pytest.fixture
-def of_hive(connect, tmp_path):
+def metastore(tmp_path):
+    """The address of a Hive metastore with the database ``sales``, and the names that it has there."""
     folder = tmp_path / "hive"
     folder.mkdir()
     uri, stop = start_metastore(folder)
     catalog = HiveCatalog(uri)
     database = ttypes.Database(name="sales", locationUri=f"file:{tmp_path}/sales.db", parameters={})
     catalog._request(TableName("orders", "sales"), "CREATE", lambda client: client.create_database(database))
-    connect({"type": "hive", "uri": uri})
 
     def tables():
         def look(client):
@@ -70,8 +68,30 @@ def of_hive(connect, tmp_path):
 
         return catalog._request(TableName("any", "sales"), "SELECT", look)
 
-    yield tables
+    yield uri, tables
     stop()
+
+
+@pytest.fixture
+def of_hive(connect, metastore):
+    uri, tables = metastore
+    connect({"type": "hive", "uri": uri})
+    return tables
+
+
+@pytest.fixture
+def session():
+    """Settings of the jobs' sessions."""
+    return {}
+
+
+@pytest.fixture
+def of_spark(connect, metastore, session):
+    """Only the sessions know the metastore."""
+    uri, tables = metastore
+    connect("spark")
+    session.update({"spark.sql.catalogImplementation": "hive", "spark.hadoop.hive.metastore.uris": uri})
+    return tables
 
 
 @pytest.fixture
@@ -91,11 +111,14 @@ def of_glue(connect, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["unity", "hive", "glue"])
+@pytest.mark.parametrize("name", ["unity", "hive", "glue", "spark"])
 def test_a_table_is_made_written_merged_evolved_optimized_watched_pinned_and_dropped_by_its_name(
-    name, request, tmp_path, run_dag, xcom
+    name, session, request, tmp_path, run_dag, xcom
 ):
     tables = request.getfixturevalue(f"of_{name}")
+    lake = {"conn_id": "spark_local", "conf": session, "scratch_uri": str(tmp_path / "scratch"), "delta_conn_id": "lake"}
+    orders = "sales.orders"
+    watched = "{{ ti.xcom_pull(task_ids='create')['table'] }}" if name == "spark" else orders  # a sensor has no session
     feed = SqlSource("SELECT id, id * 10 AS n FROM range(1, 4)")
     rows = SqlSource("SELECT * FROM o", views={"o": TableSource("sales.orders")})
     statements = {
@@ -108,27 +131,31 @@ def test_a_table_is_made_written_merged_evolved_optimized_watched_pinned_and_dro
     }
     text = """MERGE INTO sales.orders USING (SELECT id + 3 AS id, n, note FROM sales.feed) f ON orders.id = f.id
               WHEN NOT MATCHED THEN INSERT *"""
-    with DAG(f"each_{name}", schedule=None, start_date=DAY, params={"scratch": str(tmp_path / "scratch")}) as dag:
+    with DAG(f"each_{name}", schedule=None, start_date=DAY) as dag:
         (
-            DeltaCreateOperator(task_id="create", table="sales.orders", columns="id BIGINT, n BIGINT", engine="worker", **LAKE)
-            >> DeltaStatementsOperator(task_id="statements", statements=statements, **SPARK)
-            >> DeltaSqlOperator(task_id="text", sql=text, **SPARK)
-            >> DeltaCommitSensor(task_id="wait", table="sales.orders", min_version=4, **LAKE)
-            >> DeltaPinOperator(task_id="pin", tables={"orders": "sales.orders"}, **LAKE)
-            >> DeltaTableHealthOperator(task_id="check", table="sales.orders", **LAKE)
+            DeltaCreateOperator(task_id="create", table=orders, columns="id BIGINT, n BIGINT", engine="auto", **lake)
+            >> DeltaStatementsOperator(task_id="statements", statements=statements, **lake)
+            >> DeltaSqlOperator(task_id="text", sql=text, **lake)
+            >> DeltaCommitSensor(task_id="wait", table=watched, min_version=4, delta_conn_id="lake")
+            >> DeltaPinOperator(task_id="pin", tables={"orders": orders}, **lake)
+            >> DeltaTableHealthOperator(task_id="check", table=orders, **lake)
         )
     done = run_dag(dag, logical_date=DAY)
     assert str(done.state.value) == "success"
-    assert xcom(done, "check")["details"]["findings"] == [] or "CATALOG_DRIFT" not in str(xcom(done, "check"))
+    assert [finding["code"] for finding in xcom(done, "check")["details"]["findings"]] == []
+    assert xcom(done, "check")["warnings"] == []
     assert xcom(done, "pin")["orders"]["version"] == xcom(done, "text")["version"] >= 4
     found = tables()
     assert sorted(found) == ["feed", "orders"]
-    orders = DeltaTable(found["orders"].removeprefix("file:")).to_pyarrow_table().sort_by("id").to_pydict()
-    assert orders == {"id": [0, 1, 2, 3, 4, 5, 6], "n": [0, 10, 20, 30, 10, 20, 30], "note": [None] * 7}
+    rows = DeltaTable(found["orders"].removeprefix("file:")).to_pyarrow_table().sort_by("id").to_pydict()
+    assert rows == {"id": [0, 1, 2, 3, 4, 5, 6], "n": [0, 10, 20, 30, 10, 20, 30], "note": [None] * 7}
     with DAG(f"dropped_{name}", schedule=None, start_date=DAY) as drops:
         for table in ("orders", "feed"):
-            DeltaDropOperator(task_id=table, table=f"sales.{table}", delete_files=table == "orders", **LAKE)
-    assert str(run_dag(drops, logical_date=DAY).state.value) == "success"
+            DeltaDropOperator(task_id=table, table=f"sales.{table}", delete_files=table == "orders", **lake)
+    done = run_dag(drops, logical_date=DAY)
+    assert str(done.state.value) == "success"
+    dropped = {"catalog": name, "name": "sales.orders", "dropped": True}
+    assert xcom(done, "orders")["details"]["catalog"] == dropped
     assert tables() == {}
     assert not DeltaTable.is_deltatable(found["orders"].removeprefix("file:"))
     assert DeltaTable(found["feed"].removeprefix("file:")).to_pyarrow_table().num_rows == 4

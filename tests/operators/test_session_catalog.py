@@ -74,7 +74,7 @@ def test_the_worker_passes_names_on_and_says_what_it_cannot_do_with_them(lake, m
     named = {"table": "sales.orders", "delta_conn_id": "lake"}
     (error,) = run_task(lambda: DeltaCommitSensor(task_id="wait", min_version=1, **named), dag_id="session_sensor").errors
     assert isinstance(error, InvalidCatalogError)
-    (error,) = run_task(lambda: DeltaDropOperator(task_id="drop", **named), dag_id="session_drop").errors
+    (error,) = run_task(lambda: DeltaDropOperator(task_id="drop", engine="worker", **named), dag_id="session_drop").errors
     assert isinstance(error, DeltaConnectionError)
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "delta", "extra": {"catalog": "spark"}}))
     alter = {"task_id": "alter", "changes": AddColumns("a INT"), "conn_id": "spark_local", **named}

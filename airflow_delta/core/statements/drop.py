@@ -11,12 +11,13 @@ from airflow_delta.core.statements.validation import require_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropStatement:
-    """Delete the files of a dropped table; the name itself is dropped where the catalog's credentials are, by the operator.
+    """Delete the files of a dropped table; its name is dropped by the operator, or by the job where that alone knows it.
 
     Attributes:
         table: URI of the table's root.
         table_id: Delta's id of the table to delete: another table at this place is refused. Needed with ``delete_files``.
         delete_files: Whether every file below the root is deleted; else nothing is.
+        catalog_name: A name in the catalog of the job's session, which is dropped first, if it still is this table's.
         dry_run: Count the files, but delete nothing.
     """
 
@@ -24,6 +25,7 @@ class DropStatement:
     table: str
     table_id: str | None = None
     delete_files: bool = False
+    catalog_name: str | None = None
     dry_run: bool = False
 
     def __post_init__(self) -> None:

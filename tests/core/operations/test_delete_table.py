@@ -15,7 +15,7 @@ from airflow_delta.core.operations.pins import Pin, register
 from airflow_delta.core.statements import DropStatement
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.storage.local_log_store import LocalLogStore
-from airflow_delta.jobs.table_statements import drop_table
+from airflow_delta.jobs.drop_statement import execute_drop
 from tests.core.faults.faulty_log_store import MOMENTS, Fault, FaultyLogStore, NoAnswerError
 
 
@@ -142,9 +142,9 @@ def test_whatever_fails_another_try_deletes_the_rest(tmp_path):
 def test_the_statement_deletes_files_of_a_known_id_only(log, tmp_path):
     table = str(tmp_path / "orders")
     there = files(tmp_path / "orders")
-    assert drop_table(log, DropStatement(table=table)).metrics == {}
+    assert execute_drop(log, DropStatement(table=table)).metrics == {}
     with pytest.raises(InvalidStatementError, match="table_id"):
-        drop_table(log, DropStatement(table=table, delete_files=True))
+        execute_drop(log, DropStatement(table=table, delete_files=True))
     assert files(tmp_path / "orders") == there
-    done = drop_table(log, DropStatement(table=table, delete_files=True, table_id=id_of(log)))
+    done = execute_drop(log, DropStatement(table=table, delete_files=True, table_id=id_of(log)))
     assert (done.operation, done.committed, done.metrics["numDeletedFiles"]) == ("DROP TABLE", False, len(there))
