@@ -4,6 +4,7 @@ from datetime import date
 
 import pendulum
 import pyarrow as pa
+import pytest
 from airflow.models.asset import AssetEvent, AssetModel
 from airflow.utils.session import create_session
 from deltalake import DeltaTable, write_deltalake
@@ -12,6 +13,7 @@ from sqlalchemy import select
 from flights_events import GOLD, dag
 
 
+@pytest.mark.slow
 def test_a_run_processes_what_is_new_once_and_announces_it(tmp_path, run_dag, xcom, monkeypatch):
     monkeypatch.setenv(
         "AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}'

@@ -26,6 +26,7 @@ def root(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_every_table_gets_what_it_needs_and_no_more(root, run_dag, mapped_xcoms):
     conf = {"root": str(root), "min_small_files": 3}
     dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), run_conf=conf)

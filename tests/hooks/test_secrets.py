@@ -16,6 +16,7 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from tests.conftest import AIRFLOW_HOME
@@ -71,6 +72,7 @@ def objects_of(store):
     return "\n".join(f"{key}: {body.decode(errors='replace')}" for key, body in bodies.items())
 
 
+@pytest.mark.slow
 def test_planted_secrets_are_found_nowhere(s3, azure, airflow_database, tmp_path):  # noqa: F811 - fixtures
     hidden = {name: planted(name) for name in ("login", "password", "token", "sas", "variable", "setting", "userinfo")}
     hidden |= {name: planted(name) for name in ("signature", "option")}

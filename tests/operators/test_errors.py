@@ -1,6 +1,7 @@
 """A statement that cannot be done ends as one typed error of its task, through a real Spark job."""
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.core.errors import ExpectationFailedError, SchemaMismatchError
@@ -8,6 +9,7 @@ from airflow_delta.operators import DeltaMergeOperator, DeltaSqlOperator
 from tests.airflow_versions import plain
 
 
+@pytest.mark.slow
 def test_a_source_without_a_column_and_a_failed_expectation_are_reported_and_change_nothing(tmp_path, run_task, capfd):
     table, feed = tmp_path / "table", tmp_path / "feed"
     write_deltalake(str(table), pa.table({"id": [1, 2], "delay": [10, 20]}))
