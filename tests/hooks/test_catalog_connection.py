@@ -40,6 +40,8 @@ def glue():
     client.create_database(DatabaseInput={"Name": "bare"})
     client.create_table(DatabaseName="sales", TableInput={"Name": "ice", "Parameters": {"table_type": "ICEBERG"}})
     yield endpoint
+    for name in ("sales", "bare"):  # moto's servers of one process have one Glue
+        client.delete_database(Name=name)
     server.stop()
 
 

@@ -107,6 +107,7 @@ def of_glue(connect, tmp_path, monkeypatch):
     yield lambda: {
         table["Name"]: table["StorageDescriptor"]["Location"] for table in client.get_tables(DatabaseName="sales")["TableList"]
     }
+    client.delete_database(Name="sales")  # moto's servers of one process have one Glue
     server.stop()
 
 
