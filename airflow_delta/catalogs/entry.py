@@ -19,6 +19,7 @@ from airflow_delta.core.table_features.feature import reader_features, writer_fe
 DELTA = "delta"
 _LONGEST_LOCATION = 4_096
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LOCAL = re.compile(r"file:/", re.IGNORECASE)
 _RESERVED = re.compile(
     r"(spark\.sql|airflow_delta)\..*|delta\.(lastUpdateVersion|lastCommitTimestamp|minReaderVersion|minWriterVersion|feature\..*)"
     r"|comment|path|owner|table_type|classification|transient_lastDdlTime|EXTERNAL"
@@ -74,6 +75,11 @@ class TableDescription:
             writer_features=tuple(sorted(writer_features(protocol))) if protocol.writer_features is not None else (),
         )
 
+    @property
+    def location_uri(self) -> str:
+        """The location with its scheme: without one, other engines look in the file system that is their default."""
+        return f"file://{self.location}" if self.location.startswith("/") else self.location
+
     def to_json(self) -> dict[str, Any]:
         """The description less its schema, which a job's result holds as the log has it."""
         return {member.name: json_value(getattr(self, member.name)) for member in fields(self) if member.name != "schema"}
@@ -100,7 +106,8 @@ class CatalogEntry:
     """A table as a catalog has it.
 
     Attributes:
-        location: URI of its root; empty for what has none, such as a view.
+        location: URI of its root, a local one as a path, of a table whose commits the catalog ratifies as the catalog has it;
+            empty for what has none, such as a view.
         provider: ``delta`` for a Delta table.
         table_id: Delta's id of the table that was published; None where the publisher did not write it.
         schema: None where the catalog does not hold it: other engines leave that to the log.
@@ -129,6 +136,8 @@ class CatalogEntry:
         if self.provider == DELTA and (is_bad or not self.location or is_relative(self.location)):
             detail = f"the catalog says it lies at {self.location[:100]!r}, which is no absolute URI"
             raise InvalidTableNameError(name=str(self.name), detail=detail)
+        if self.managed_id is None and _LOCAL.match(self.location):
+            object.__setattr__(self, "location", plain_location(self.location))
 
 
 def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Difference, ...]:

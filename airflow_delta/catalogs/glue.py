@@ -183,9 +183,12 @@ def _described(table: TableDescription, existing: Mapping[str, str]) -> dict[str
         "PartitionKeys": [],  # or engines would ask Glue for partitions, which the log has
         "StorageDescriptor": {
             "Columns": columns if fits else [{"Name": "col", "Type": "array<string>"}],
-            "Location": table.location,
+            "Location": table.location_uri,
             "InputFormat": _INPUT,
             "OutputFormat": _OUTPUT,
-            "SerdeInfo": {"SerializationLibrary": _SERDE, "Parameters": {PATH: table.location, "serialization.format": "1"}},
+            "SerdeInfo": {
+                "SerializationLibrary": _SERDE,
+                "Parameters": {PATH: table.location_uri, "serialization.format": "1"},
+            },
         },
     }

@@ -101,7 +101,7 @@ class HiveCatalog:
             tableType="EXTERNAL_TABLE",
             partitionKeys=[],
             parameters=parameters_of(table, {}),
-            sd=_storage(table.location),
+            sd=_storage(table.location_uri),
         )
         try:
             self._request(name, "CREATE", lambda client: client.create_table(made) or made)
@@ -120,7 +120,7 @@ class HiveCatalog:
         def alter(client: Any) -> Any:
             found = client.get_table(name.schema, name.table)
             found.parameters = parameters_of(table, found.parameters or {})
-            found.sd = _storage(table.location)
+            found.sd = _storage(table.location_uri)
             client.alter_table(name.schema, name.table, found)
             return found
 

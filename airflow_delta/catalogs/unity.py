@@ -121,7 +121,7 @@ class UnityCatalog:
         """Register the table as an external one."""
         body = {
             "name": name.table,
-            "location": table.location,
+            "location": table.location_uri,
             "table-type": "EXTERNAL",
             "columns": _columns(table),
             "partition-columns": list(table.partition_columns),

@@ -157,7 +157,7 @@ class SessionCatalog:
         kept = {key: text for key, text in parameters.items() if not _SPARKS.match(key)}
         return _copy(
             found,
-            storage=_copy(found.storage(), locationUri=some(self._uris.stringToURI(table.location))),
+            storage=_copy(found.storage(), locationUri=some(self._uris.stringToURI(table.location_uri))),
             provider=some(DELTA),
             properties=python.toScalaMap(kept),
             comment=some(table.comment) if table.comment else self._jvm.scala.Option.empty(),

@@ -1,8 +1,13 @@
 """Unity Catalog, by a strict server of the tests' own."""
 
+from datetime import date
+
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from airflow_delta.catalogs.catalog import publish, resolve
+from airflow_delta.catalogs.entry import TableDescription
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
     CatalogUnavailableError,
@@ -11,7 +16,9 @@ from airflow_delta.catalogs.errors import (
 )
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.catalogs.unity import UnityCatalog
+from airflow_delta.core import DeltaLog
 from tests.catalogs.contract import ORDERS, CatalogContract, described
+from tests.catalogs.unity_readers import rows_by_name
 from tests.catalogs.unity_server import Unity, serve
 
 
@@ -44,6 +51,14 @@ class TestUnity(CatalogContract):
 def test_a_name_with_its_catalog_is_the_same_table(catalog, root):
     publish(catalog, ORDERS, described(f"{root}/orders"))
     assert resolve(catalog, TableName("orders", "sales", "main")).location == f"{root}/orders"
+
+
+def test_duckdb_finds_a_published_table_by_its_name_and_reads_its_rows(catalog, host, tmp_path):
+    rows = [{"id": 1, "day": date(2026, 1, 1), "n": 1.5}, {"id": 2, "day": None, "n": None}]
+    log = DeltaLog.for_table(str(tmp_path / "orders"))
+    write_deltalake(log.table_uri, pa.Table.from_pylist(rows), partition_by=["day"])
+    publish(catalog, ORDERS, TableDescription.of(log.snapshot()))
+    assert rows_by_name(host, "sales.orders") == rows
 
 
 def test_types_within_types_are_in_the_words_of_the_api(catalog, unity, root):

@@ -2,6 +2,7 @@
 
 What a request says is checked against that definition: members that are required, members that are not known, the types of
 values, the rules of an update. It holds what it was given and the keys that a server derives; there are no managed tables.
+Other engines ask by the older API (``api/all.yaml``) for lists of schemas and tables: these are of the same tables.
 """
 
 import json
@@ -14,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 ROOT = ["api", "2.1", "unity-catalog", "delta", "v1", "catalogs"]
+OLDER_ROOT = ["api", "2.1", "unity-catalog"]
+SQL_TYPES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 PRIMITIVES = {"string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date", "timestamp"}
 CREATE = {
     "name": str, "location": str, "table-type": str, "columns": dict, "protocol": dict, "properties": dict,
@@ -127,6 +130,8 @@ class Unity:
         allowed = self.tokens[token]
         path, _, query = path.partition("?")
         parts = [unquote(part) for part in path.strip("/").split("/")]
+        if method == "GET" and parts[:-1] == OLDER_ROOT:
+            return self.listed(parts[-1], {key: value for key, _, value in (part.partition("=") for part in query.split("&"))})
         if parts[: len(ROOT)] != ROOT or parts[len(ROOT) + 1 :: 2][:2] != ["schemas", "tables"]:
             raise Refusal(404, "NotFoundException", f"no endpoint {path}")
         catalog, schema, *name = parts[len(ROOT) :: 2][:3]
@@ -149,6 +154,17 @@ class Unity:
             del self.tables[key]
             return None
         return self.update(key, body)
+
+    def listed(self, kind, query):
+        """As ``listSchemas`` and ``listTables`` of the older API."""
+        catalog = query.get("catalog_name")
+        if kind == "schemas":
+            found = [schema for of, schema in sorted(self.schemas) if of == catalog]
+            return {"schemas": [{"name": name, "catalog_name": catalog, "full_name": f"{catalog}.{name}"} for name in found]}
+        if kind != "tables":
+            raise Refusal(404, "NotFoundException", f"no endpoint {kind}")
+        place = (catalog, query.get("schema_name"))
+        return {"tables": [older_form(key, table) for key, table in self.tables.items() if key[:2] == place]}
 
     def credentials(self, table, query, allowed):
         """As ``getTableCredentials``: for a place of S3 what ``vend`` gives, and nothing for others."""
@@ -251,6 +267,32 @@ class Unity:
                 table["partition-columns"] = update["partition-columns"]
             case "update-metadata-snapshot-version":
                 table |= {key: value for key, value in update.items() if key != "action"}
+
+
+def older_form(key, table):
+    """A table of primitive columns as ``TableInfo`` of the older API."""
+    catalog, schema, name = key
+    columns = [
+        {
+            "name": column["name"],
+            "type_text": SQL_TYPES.get(column["type"], column["type"]),
+            "type_name": column["type"].upper(),
+            "type_json": json.dumps(column["type"]),
+            "position": position,
+            "nullable": column["nullable"],
+        }
+        for position, column in enumerate(table["columns"]["fields"])
+    ]
+    return {
+        "catalog_name": catalog,
+        "schema_name": schema,
+        "name": name,
+        "table_type": table["table-type"],
+        "data_source_format": "DELTA",
+        "storage_location": table["location"],
+        "table_id": table["table-uuid"],
+        "columns": columns,
+    }
 
 
 def serve(unity):

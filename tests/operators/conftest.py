@@ -218,6 +218,7 @@ def unity(tmp_path, monkeypatch):
     lake = {"conn_type": "delta", "host": str(tmp_path), "extra": {"catalog": catalog}}
     monkeypatch.setenv("AIRFLOW_CONN_UNITY_SERVER", json.dumps(server))
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(lake))
+    unity.url = url
     unity.client = UnityCatalog(url, token="secret-token", catalog="main")
     yield unity
     stop()

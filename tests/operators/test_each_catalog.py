@@ -1,4 +1,4 @@
-"""The same DAG by names on each catalog: what its tasks do, and what the catalog's own client finds of it afterwards."""
+"""The same DAG by names on each catalog: what its tasks do, and what others find of it by the name afterwards."""
 
 import json
 
@@ -30,6 +30,7 @@ from airflow_delta.operators import (
 )
 from airflow_delta.sensors import DeltaCommitSensor
 from tests.catalogs.hive_server import start_metastore
+from tests.catalogs.unity_readers import rows_by_name
 
 DAY = pendulum.datetime(2013, 1, 2)
 
@@ -149,6 +150,9 @@ def test_a_table_is_made_written_merged_evolved_optimized_watched_pinned_and_dro
     found = tables()
     assert sorted(found) == ["feed", "orders"]
     rows = DeltaTable(found["orders"].removeprefix("file:")).to_pyarrow_table().sort_by("id").to_pydict()
+    if name == "unity":
+        seen = rows_by_name(request.getfixturevalue("unity").url, "sales.orders")
+        assert seen == [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
     assert rows == {"id": [0, 1, 2, 3, 4, 5, 6], "n": [0, 10, 20, 30, 10, 20, 30], "note": [None] * 7}
     with DAG(f"dropped_{name}", schedule=None, start_date=DAY) as drops:
         for table in ("orders", "feed"):
