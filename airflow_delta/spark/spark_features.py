@@ -51,6 +51,11 @@ def keeps_data_source_reads(spark: SparkSession) -> bool:
     return is_at_least(spark.version, (4, 1))
 
 
+def opens_files_with_variants(spark: SparkSession) -> bool:
+    """Whether Spark opens Parquet files whose footers name the type VARIANT: not before 4.1, whatever columns are read."""
+    return is_at_least(spark.version, (4, 1))
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema of the batches that Spark takes for these columns; times are in UTC, an argument from 4.2 on."""
     zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}

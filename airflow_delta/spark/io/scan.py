@@ -5,7 +5,7 @@ choice. Python workers read with Arrow what it does not: files that ``engines`` 
 vector hides, files whose columns are found by id, and very many files. They read for sessions whose names are case-sensitive,
 too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one; and for those
 whose Parquet reader is of Spark's second kind (``spark.sql.sources.useV1SourceList``), which does not show the file of a row;
-and columns of type void, which Spark's reader refuses.
+columns of type void, which Spark's reader refuses; and before Spark 4.1 all columns of tables with variants.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from airflow_delta.core.predicate import TRUE, conjunction, referenced_columns
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import MappingMode, without_column_mapping
 from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.schema.data_types import VARIANT, all_types
 from airflow_delta.core.schema.void_columns import holds_void
 from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -39,6 +40,7 @@ from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import is_case_sensitive, reads_files_by_relation
+from airflow_delta.spark.spark_features import opens_files_with_variants
 from airflow_delta.spark.supported_features import check_scannable
 
 SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector", "size")
@@ -119,6 +121,7 @@ def read_files(
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
     is_native = table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
     is_native = is_native and not holds_void(read)
+    is_native = is_native and (VARIANT not in all_types(table.schema) or opens_files_with_variants(spark))
     is_for_workers = not is_native or not suits_jvm(uris, over_connect=is_connect(spark))
     if is_for_workers or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
         is_masked = pc.or_(is_masked, pa.scalar(True))

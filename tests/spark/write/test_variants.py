@@ -8,6 +8,7 @@ from pyspark.sql.types import VariantVal
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError
+from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.core.statements import (
     UPSERT,
     DeleteStatement,
@@ -71,7 +72,7 @@ def test_variants_live_through_every_statement(spark, table, write_rows, monkeyp
     counts = [json.loads(file["stats"])["nullCount"]["v"] for file in live_files(table)]
     assert (sum(counts), all("v" not in json.loads(file["stats"])["minValues"] for file in live_files(table))) == (1, True)
     typed = {"typed_value" in str(pq.ParquetFile(f"{table}/{file['path']}").schema) for file in live_files(table)}
-    assert typed == {bool(properties)}
+    assert typed == {bool(properties) and is_at_least(spark.version, (4, 1))}  # before, Spark's writer finds no such columns
 
     update(spark, log, UpdateStatement(table=table, where="id = 1", assignments={"v": "parse_json('[1]')"}))
     update(spark, log, UpdateStatement(table=table, where="variant_get(v, '$.a', 'int') = 2", assignments={"p": "7"}))
