@@ -52,7 +52,7 @@ class TestHive(CatalogContract):
         assert table.tableType == "EXTERNAL_TABLE"
         assert table.parameters["spark.sql.sources.provider"] == "delta"
         assert [(column.name, column.type) for column in table.sd.cols] == [("col", "array<string>")]
-        assert table.sd.serdeInfo.parameters["path"] == f"{root}/orders"
+        assert table.sd.serdeInfo.parameters["path"] == f"file://{root}/orders"
         assert table.sd.location == f"file:{root}/orders"
 
     def test_a_new_table_goes_below_the_database(self, catalog, root):
