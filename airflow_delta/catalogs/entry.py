@@ -136,8 +136,8 @@ class CatalogEntry:
         if self.provider == DELTA and (is_bad or not self.location or is_relative(self.location)):
             detail = f"the catalog says it lies at {self.location[:100]!r}, which is no absolute URI"
             raise InvalidTableNameError(name=str(self.name), detail=detail)
-        if self.managed_id is None and _LOCAL.match(self.location):
-            object.__setattr__(self, "location", plain_location(self.location))
+        if self.managed_id is None:
+            object.__setattr__(self, "location", without_file_scheme(self.location))
 
 
 def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Difference, ...]:
@@ -160,6 +160,11 @@ def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Di
 def same_location(one: str, other: str) -> bool:
     """Whether two URIs are of one place: spellings of S3, and of local paths, are alike."""
     return plain_location(one) == plain_location(other)
+
+
+def without_file_scheme(location: str) -> str:
+    """A local location as a path: a table is spelled alike before it is published and after, or a retry is another task's."""
+    return plain_location(location) if _LOCAL.match(location) else location
 
 
 def plain_location(uri: str) -> str:

@@ -221,7 +221,7 @@ class DeltaHook(BaseHook):
     def _location(self, name: TableName, *, may_be_new: bool) -> str:
         """Where the table of a name lies, or will: below its schema's location, or else below the table root."""
         from airflow_delta.catalogs.catalog import resolve
-        from airflow_delta.catalogs.entry import plain_location
+        from airflow_delta.catalogs.entry import plain_location, without_file_scheme
         from airflow_delta.catalogs.errors import TableNameNotFoundError
         from airflow_delta.catalogs.managed_tables import ManagedTable
 
@@ -240,7 +240,7 @@ class DeltaHook(BaseHook):
         if location is None:
             detail = f"the schema of the new table {name} has no location"
             raise self._error(detail, "set the table root (the host) of the connection, below which it is created")
-        return location
+        return without_file_scheme(location)
 
     @property
     def managed_tables(self) -> tuple[ManagedTable, ...]:

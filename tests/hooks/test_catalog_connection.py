@@ -38,9 +38,10 @@ def glue():
     )
     client.create_database(DatabaseInput={"Name": "sales", "LocationUri": "s3://lake/sales.db"})
     client.create_database(DatabaseInput={"Name": "bare"})
+    client.create_database(DatabaseInput={"Name": "local", "LocationUri": "file:/lake/local.db"})
     client.create_table(DatabaseName="sales", TableInput={"Name": "ice", "Parameters": {"table_type": "ICEBERG"}})
     yield endpoint
-    for name in ("sales", "bare"):  # moto's servers of one process have one Glue
+    for name in ("sales", "bare", "local"):  # moto's servers of one process have one Glue
         client.delete_database(Name=name)
     server.stop()
 
@@ -156,3 +157,11 @@ def test_a_connection_of_the_catalog_that_is_missing_is_said(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "delta", "extra": {"catalog": catalog}}))
     with pytest.raises(DeltaConnectionError, match="nowhere"):
         DeltaHook("lake").table_uri("sales.orders")
+
+
+def test_a_local_table_is_spelled_alike_before_it_is_published_and_after(hook):
+    statement = CreateStatement(table="local.orders", columns="id BIGINT")
+    new = hook.resolve_table_uris(statement)
+    assert new.table == "/lake/local.db/orders"
+    publish(hook.catalog, TableName("orders", "local"), described(new.table))
+    assert hook.resolve_table_uris(statement) == new

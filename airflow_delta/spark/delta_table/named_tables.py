@@ -10,7 +10,7 @@ from typing import Self
 from pyspark.sql import SparkSession
 
 from airflow_delta.catalogs.catalog import Catalog, publish_changes
-from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location
+from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location, without_file_scheme
 from airflow_delta.catalogs.errors import (
     CatalogRequestError,
     InvalidTableNameError,
@@ -119,7 +119,7 @@ class NamedTables:
             detail = f"the catalog {self.catalog.label} allots no place to {name}"
             cure = 'say where it is to lie: option("path", …), location(…), or LOCATION in the text'
             raise InvalidStatementError(statement="CREATE", detail=f"{detail}; {cure}")
-        return self._noted(name, found)
+        return self._noted(name, without_file_scheme(found))
 
     def publish(self, log: DeltaLog, result: OperationResult | None = None) -> OperationResult | None:
         """Make the catalog say what the table is. Never raises: the commit stands, and a failure is a warning.
