@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
@@ -18,18 +17,18 @@ from airflow.sdk import Asset, BaseOperatorLink, Context
 from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
-from airflow_delta.core.statements.json_form import is_statement_value, map_texts, table_names
+from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.connect_driver import ConnectDriver
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
+from airflow_delta.hooks.errors import DriverLostError
 from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.job_environment import credentials_for_the_driver
 from airflow_delta.hooks.spark_submit import SubmitOperator
-from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget, spark_target
+from airflow_delta.hooks.spark_target import SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore
 from airflow_delta.hooks.xcoms import push_xcom, xcom_value
 from airflow_delta.jobs.best_effort import BestEffort
@@ -40,15 +39,15 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.summary import summary
 from airflow_delta.observe.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
 from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
-from airflow_delta.operators.attempt import Attempt, origin_of, seconds_of_try, visible_head
+from airflow_delta.operators.attempt import Attempt, origin_of, seconds_of_try
 from airflow_delta.operators.connect_arguments import session_settings
+from airflow_delta.operators.deferred_job import DeferredJob, check_end_is_noticed
 from airflow_delta.operators.earlier_tries import EarlierTries
 from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.result_location import ResultLocation
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
 from airflow_delta.shipping.ship import local_code, shipped_code
 from airflow_delta.spark.errors import FunctionFailedError
-from airflow_delta.triggers.result import ENDINGS, DeltaResultTrigger
 
 STAGED_XCOM = "delta_staged"
 """Key of the XCom with the handle of what the task has staged; its ``id`` is None where there was nothing to commit."""
@@ -225,12 +224,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         refuse_exposed(attempt.statement, self.conf, self.env_vars, target)
         EarlierTries(hook=self.hook, attempt=attempt).end_drivers(target)
         self._defers = self.deferrable and target.is_cluster_mode
-        if self._defers and not target.reports_drivers and self.execution_timeout is None:
-            raise SparkTargetError(
-                conn_id=self.spark_conn_id,
-                detail="with deferrable=True the death of the driver would go unnoticed",
-                cure=f"name {YARN_WEBAPP} in the connection's extra, or set execution_timeout",
-            )
+        if self._defers:
+            check_end_is_noticed(target, self.spark_conn_id, self.execution_timeout)
         token = attempt.token
         with (
             self._connect_driver(target) as self._driver,
@@ -318,20 +313,12 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             super().poll_until_complete(external_id, context)
 
     def _wait_in_triggerer(self, location: ResultLocation, attempt: Attempt, context: Context) -> NoReturn:
-        names, uris = table_names(self.statement()), table_names(attempt.statement)
-        seconds = None if self.execution_timeout is None else self.execution_timeout.total_seconds()
-        trigger = DeltaResultTrigger(
-            delta_conn_id=self.delta_conn_id,
-            base=location.base,
-            token=location.token,
-            start_version=attempt.token.start_version,
-            before=sorted(location.before),
-            tables=dict(zip(names, uris, strict=True)),
-            managed_tables=[table.to_json() for table in self.hook.managed_tables],
+        trigger = DeferredJob(attempt=attempt, location=location).trigger(
+            self.statement(),
             try_number=context["ti"].try_number,
             spark_conn_id=self.spark_conn_id,
             job_id=self._job_id,
-            until=None if seconds is None else time.time() + seconds,
+            timeout=self.execution_timeout,
             poll_interval=self.poll_interval,
         )
         self.defer(trigger=trigger, method_name="execute_complete")
@@ -348,23 +335,9 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """
         if event.get("try_number") not in {None, context["ti"].try_number}:  # Airflow 3.0 resumes a retry as the try before it
             return self.execute(context)
-        from airflow_delta.catalogs.managed_tables import ManagedTable
-
-        hook, base, state = self.hook, event["base"], event["state"]
-        hook.remember_managed(map(ManagedTable.from_json, event.get("managed_tables") or ()))
-        location = ResultLocation(hook=hook, base=base, token=event["token"], before=frozenset(event["before"]))
-        # A name may be dropped, or another table's by now: the task is about the tables that it began with.
-        statement = hook.resolve_table_uris(self.statement(), event.get("tables"))
-        attempt = Attempt(
-            statement=statement,
-            token=TaskToken(token=event["token"], start_version=event["start_version"], is_new=False),
-            head=visible_head(hook, statement.table, base),
-            scratch=base,
-        )
-        lost = DriverLostError(table=statement.table, detail=ENDINGS.get(state, state))
-        failure = None if state in {"document", "succeeded"} else lost
+        job = DeferredJob.from_event(self.hook, self.statement(), event)
         with report_conflicts(context):
-            document = self._final_document(attempt, location, failure, context)
+            document = self._final_document(job.attempt, job.location, job.failure(event["state"]), context)
         return self._deliver(document, context)
 
     def _final_document(
