@@ -107,9 +107,11 @@ class DeltaHook(BaseHook):
 
         Args:
             statement: Whose tables.
-            known: URIs that names in it were replaced by before, which they keep.
+            known: URIs that names in it were replaced by before, which they keep. Its job has begun with them and with its
+                views: nothing that its queries name is looked up again.
         """
-        statement = self._with_named_views(statement)
+        if known is None:
+            statement = self._with_named_views(statement)
         new = created_tables(statement)
 
         def uri(table: str) -> str:

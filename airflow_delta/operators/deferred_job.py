@@ -39,7 +39,8 @@ class DeferredJob:
 
         Args:
             hook: The tables of the operator's connection; it learns which of them are managed by a catalog.
-            statement: As rendered. Its names may be dropped by now, or those of other tables.
+            statement: As rendered; what its queries name is the job's affair. Its names may be dropped by now, or those of
+                other tables.
             event: The event of ``DeltaResultTrigger``.
         """
         from airflow_delta.catalogs.managed_tables import ManagedTable

@@ -179,6 +179,10 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """What is to be done, made from the rendered arguments."""
         return self._statement()
 
+    def begun_statement(self) -> Statement:
+        """The statement of a job that has begun, and may have committed: made from the arguments alone, no catalog is asked."""
+        return self.statement()
+
     def _statement(self, **values: Any) -> Statement:
         """The statement of these values, and for its other fields of the arguments with their names."""
         names = [field.name for field in fields(self.statement_type) if field.name not in values]
@@ -335,7 +339,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """
         if event.get("try_number") not in {None, context["ti"].try_number}:  # Airflow 3.0 resumes a retry as the try before it
             return self.execute(context)
-        job = DeferredJob.from_event(self.hook, self.statement(), event)
+        job = DeferredJob.from_event(self.hook, self.begun_statement(), event)
         with report_conflicts(context):
             document = self._final_document(job.attempt, job.location, job.failure(event["state"]), context)
         return self._deliver(document, context)

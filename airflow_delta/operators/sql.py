@@ -92,13 +92,16 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         """What the job is to do, made from the rendered arguments."""
         return super().statement() if self.sql is None else self._from_sql(self.sql)
 
-    def _from_sql(self, sql: str) -> Statement:
-        """The statement of the text."""
+    def begun_statement(self) -> Statement:
+        """As of every operator: names in the queries of the text stay Spark's, or the catalog would be asked for them."""
+        return super().begun_statement() if self.sql is None else self._from_sql(self.sql, finds=False)
+
+    def _from_sql(self, sql: str, *, finds: bool = True) -> Statement:
+        """The statement of the text; ``finds`` says whether the catalog is asked for the names in its queries."""
         texts = import_module("airflow_delta.core.sql_text")
         views = views_of(self.views or {})
-        context = texts.TextContext(
-            table=self.table or None, views=views, resolve=self._in_catalog, find=self.hook.delta_table_named
-        )
+        find = self.hook.delta_table_named if finds else None
+        context = texts.TextContext(table=self.table or None, views=views, resolve=self._in_catalog, find=find)
         found = texts.parse_statement(sql, context)
         if isinstance(found, texts.Question):
             detail = f"{found.type_name} changes nothing; ask in a script, by airflow_delta.spark.sql, or with `airflow-delta`"
@@ -117,7 +120,7 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
 
     def _name(self) -> str:
         """As of every operator; the table may be named in the text only."""
-        return self.table or self.statement().table
+        return self.table or self.begun_statement().table
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         release_ended_pins(self, attempt.statement, attempt, context)

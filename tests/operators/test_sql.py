@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from airflow_delta.catalogs.entry import TableDescription
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, SqlTextError
 from airflow_delta.core.statements import (
     AlterStatement,
@@ -142,6 +144,23 @@ def test_a_statement_is_submitted_as_that_statement_with_its_token_and_its_resul
     assert call["spec"]["statement"]["where"] == "target.day < '2013-01-02'"
     assert call["spec"]["start_version"] == 0
     assert (run.state, run.version) == ("success", 1)
+
+
+def test_behind_the_commit_of_a_text_the_catalog_is_not_asked_for_the_tables_of_its_query(
+    unity, empty_table, recording_submit, run_task
+):
+    unity.client.create(TableName("report", "sales"), TableDescription.of(DeltaLog.for_table(str(empty_table)).snapshot()))
+
+    class OutOfOrder(DeltaSqlOperator):
+        def _deliver(self, document, context):
+            unity.failing = 1_000
+            return super()._deliver(document, context)
+
+    text, submit = "INSERT INTO sales.report SELECT id FROM sales.orders", recording_submit()
+    given = {"delta_conn_id": "lake", "conn_id": "spark_local", "spark_binary": str(submit.path)}
+    run = run_task(lambda: OutOfOrder(task_id="sql", sql=text, **given))
+    assert (run.errors, run.state, run.version) == ([], "success", 1)
+    assert run.result["details"]["catalog"] == {"catalog": "unity", "name": "sales.report"}
 
 
 def test_a_text_that_is_wrong_fails_the_task_before_anything_is_submitted(recording_submit, run_task):
