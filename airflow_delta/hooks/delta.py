@@ -59,6 +59,7 @@ class DeltaHook(BaseHook):
         super().__init__()
         self.delta_conn_id = delta_conn_id
         self._managed: dict[str, ManagedTable] = {}
+        self._resolved: dict[str, str] = {}
 
     @cached_property
     def _connection(self) -> Any:
@@ -115,15 +116,22 @@ class DeltaHook(BaseHook):
         new = created_tables(statement)
 
         def uri(table: str) -> str:
-            if known and table in known:
-                return known[table]
             name = self.table_name(table)
             if name is not None and self.has_session_catalog:
                 return str(name)
             return self.table_uri(table) if name is None else self._location(name, may_be_new=table in new)
 
-        resolved: Value = map_tables(statement, uri)
+        def noted(table: str) -> str:
+            self._resolved[table] = known[table] if known and table in known else uri(table)
+            return self._resolved[table]
+
+        resolved: Value = map_tables(statement, noted)
         return resolved
+
+    @property
+    def resolved_tables(self) -> Mapping[str, str]:
+        """The URIs that names in statements were replaced by, those in their queries included."""
+        return dict(self._resolved)
 
     @cached_property
     def catalog(self) -> Catalog | None:

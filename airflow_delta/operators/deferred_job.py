@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_delta.core.statements import Statement
-from airflow_delta.core.statements.json_form import table_names
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
 from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget
@@ -60,7 +59,7 @@ class DeferredJob:
 
     def trigger(
         self,
-        statement: Statement,
+        table: str,
         *,
         try_number: int,
         spark_conn_id: str,
@@ -71,7 +70,7 @@ class DeferredJob:
         """What waits for the job.
 
         Args:
-            statement: As rendered: its tables have the names that they have in the DAG.
+            table: That of the statement, as it is named in the DAG.
             try_number: The try of the task.
             spark_conn_id: The Spark connection.
             job_id: The driver; None when the cluster cannot report it.
@@ -85,7 +84,7 @@ class DeferredJob:
             token=self.location.token,
             start_version=self.attempt.token.start_version,
             before=sorted(self.location.before),
-            tables=dict(zip(table_names(statement), table_names(self.attempt.statement), strict=True)),
+            tables={**hook.resolved_tables, table: self.attempt.statement.table},  # the hook resolves no name that is dropped
             managed_tables=[table.to_json() for table in hook.managed_tables],
             try_number=try_number,
             spark_conn_id=spark_conn_id,

@@ -318,7 +318,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
 
     def _wait_in_triggerer(self, location: ResultLocation, attempt: Attempt, context: Context) -> NoReturn:
         trigger = DeferredJob(attempt=attempt, location=location).trigger(
-            self.statement(),
+            self.begun_statement().table,
             try_number=context["ti"].try_number,
             spark_conn_id=self.spark_conn_id,
             job_id=self._job_id,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from airflow_delta.core.errors import ConcurrentAppendError
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
 from airflow_delta.jobs.result import ResultDocument, result_uri, write_result
-from airflow_delta.operators import DeltaMergeOperator
+from airflow_delta.operators import DeltaMergeOperator, DeltaSqlOperator
 from airflow_delta.triggers.result import DeltaResultTrigger
 from tests.airflow_versions import AIRFLOW
 
@@ -241,6 +242,36 @@ def test_a_name_that_is_dropped_while_the_triggerer_waits_does_not_undo_the_comm
     run = run_task(lambda: merge("sales.orders", submit, Dropped, delta_conn_id="lake"))
     assert (run.errors, run.state, run.version, len(submit.calls)) == ([], "success", 1, 1)
     assert run.result["table"] == str(empty_table)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"table": "sales.report", "query": "SELECT id FROM sales.orders o JOIN sales.orders VERSION AS OF 0"},
+        {"sql": "INSERT INTO sales.report SELECT id FROM sales.orders"},
+        {"sql": "MERGE INTO sales.report r USING sales.orders o ON r.id = o.id WHEN MATCHED THEN DELETE"},
+    ],
+    ids=["query", "insert", "merge"],
+)
+def test_a_query_by_names_is_waited_for_and_behind_its_commit_the_catalog_is_not_asked(
+    unity, empty_table, tmp_path, recording_submit, run_task, resource_manager, arguments
+):
+    here = TableDescription.of(DeltaLog.for_table(str(empty_table)).snapshot())
+    unity.client.create(TableName("report", "sales"), here)
+    unity.client.create(TableName("orders", "sales"), replace(here, location=str(tmp_path / "orders"), table_id="b"))
+
+    class OutOfOrder(DeltaSqlOperator):
+        def execute_complete(self, context, event):
+            unity.failing = 1_000
+            return super().execute_complete(context, event)
+
+    resource_manager.state, resource_manager.final_status = "FINISHED", "SUCCEEDED"
+    submit = recording_submit(COMMIT + DETACHED.format(delay=0) + "os._exit(1)")
+    given = {"conn_id": "spark_yarn", "deferrable": True, "poll_interval": 0.05, "spark_binary": str(submit.path)}
+    run = run_task(lambda: OutOfOrder(task_id="sql", delta_conn_id="lake", **given, **arguments))
+    assert (run.errors, run.state, run.version, len(submit.calls)) == ([], "success", 1, 1)
+    assert run.result["table"] == str(empty_table)
+    assert str(tmp_path / "orders") in json.dumps(submit.calls[0]["spec"]["statement"]["source"])
 
 
 def test_beside_the_worker_a_deferrable_task_waits(empty_table, recording_submit, run_task, events):
