@@ -9,14 +9,15 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_delta.core.errors import StorageAccessError
+from airflow_delta.core.errors import DeltaError
 from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.spark_driver import DriverState, SparkDriver
 from airflow_delta.jobs.result import written_results
 
 UNANSWERED_LIMIT = 600
-"""Seconds after which a cluster that does not report the state of the driver is given up."""
+"""Seconds after which is given up a cluster that does not report the state of the driver, and, once the driver has ended, a
+storage or a catalog that refuses."""
 
 ENDINGS = {
     "failed": "the cluster says that the driver failed",
@@ -35,7 +36,8 @@ class DeltaResultTrigger(BaseTrigger):
     The event holds ``base``, ``token``, ``start_version``, ``before``, ``tables``, ``managed_tables``, ``try_number`` and the
     ``state``: ``document``; ``succeeded`` or ``failed``, the state of a driver without a document; ``unknown`` when the cluster
     does not answer for ten minutes; ``late`` after the deadline, when the driver was killed.
-    A storage that is temporarily unavailable is waited for. When a user clears or marks the task, the driver is killed.
+    A storage or a catalog that is temporarily unavailable is waited for; one that has refused for ten minutes is not, once the
+    driver has ended: its error is the worker's, which reads last. When a user clears or marks the task, the driver is killed.
 
     Args:
         delta_conn_id: The ``delta`` connection, for the location of results.
@@ -44,7 +46,7 @@ class DeltaResultTrigger(BaseTrigger):
         start_version: The table's version when the token was generated; only passed on.
         before: The tries that had left a document before the job was submitted.
         tables: The URIs of the statement's tables, by their names in it; only passed on.
-        managed_tables: Those whose catalog ratifies their commits; only passed on.
+        managed_tables: Those whose catalog ratifies their commits, and may vend the keys of ``base``.
         try_number: The try of the task that waits; only passed on.
         spark_conn_id: The Spark connection, to query the state of the driver.
         job_id: The driver, as ``SparkDriver`` takes it; None when the cluster cannot report it.
@@ -82,6 +84,7 @@ class DeltaResultTrigger(BaseTrigger):
         self.until = until
         self.poll_interval = poll_interval
         self._unanswered_since: float | None = None
+        self._refused_since: float | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Path of the class and its arguments, from which a triggerer builds it again."""
@@ -93,7 +96,8 @@ class DeltaResultTrigger(BaseTrigger):
         ended: str | None = None
         while True:
             there = await run_in_thread(self._document_is_there)
-            if there or (ended is not None and (there is not None or ended == "late")):
+            is_over = there is not None or ended == "late" or _is_long_ago(self._refused_since)
+            if there or (ended is not None and is_over):
                 payload = {name: getattr(self, name) for name in _HANDED_ON}
                 yield TriggerEvent(payload | {"state": "document" if there else ended})  # type: ignore[no-untyped-call]
                 return
@@ -115,13 +119,20 @@ class DeltaResultTrigger(BaseTrigger):
                 self.log.warning("could not kill the driver %s: %s", self.job_id, error)
 
     def _document_is_there(self) -> bool | None:
-        """Whether there is a document of this job; None when the storage is unavailable."""
+        """Whether there is a document of this job; None when the storage, or the catalog that vends its keys, does not say."""
+        from airflow_delta.catalogs.managed_tables import ManagedTable
+
         try:
-            options = DeltaHook(self.delta_conn_id).storage_options(self.base)
-            return bool(written_results(self.base, self.token, options) - {*self.before})
-        except (OSError, StorageAccessError) as error:
+            hook = DeltaHook(self.delta_conn_id)
+            hook.remember_managed(map(ManagedTable.from_json, self.managed_tables))
+            found = bool(written_results(self.base, self.token, hook.storage_options(self.base)) - {*self.before})
+        except (OSError, DeltaError) as error:
             self.log.warning("could not read %s; retrying: %s", self.base, error)
+            is_refusal = isinstance(error, PermissionError) or (isinstance(error, DeltaError) and not error.retryable)
+            self._refused_since = (self._refused_since or time.monotonic()) if is_refusal else None
             return None
+        self._refused_since = None
+        return found
 
     def _driver_state(self) -> DriverState | str | None:
         """The driver's state on the cluster; None when it cannot be queried or the cluster does not answer."""
@@ -132,6 +143,10 @@ class DeltaResultTrigger(BaseTrigger):
         except Exception as error:  # noqa: BLE001 - clients of clusters raise whatever they like
             self.log.warning("could not query the state of %s; retrying: %s", self.job_id, error)
             self._unanswered_since = self._unanswered_since or time.monotonic()
-            return "unknown" if time.monotonic() - self._unanswered_since > UNANSWERED_LIMIT else None
+            return "unknown" if _is_long_ago(self._unanswered_since) else None
         self._unanswered_since = None
         return state
+
+
+def _is_long_ago(since: float | None) -> bool:
+    return since is not None and time.monotonic() - since > UNANSWERED_LIMIT

@@ -1,5 +1,6 @@
 """DAG runs by keys that the catalog vends, and nobody sees: on the worker and in a real Spark job."""
 
+import asyncio
 import json
 import os
 import uuid
@@ -8,8 +9,11 @@ from pathlib import Path
 import boto3
 import pytest
 
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, result_uri, write_result
 from airflow_delta.operators import DeltaAlterOperator, DeltaSqlOperator, DeltaUpdateOperator, SetProperties
 from airflow_delta.sensors import DeltaCommitSensor
+from airflow_delta.triggers.result import DeltaResultTrigger
 from tests.catalogs.guarded_s3 import guarded_s3
 from tests.catalogs.managed_unity import managed_unity
 from tests.conftest import AIRFLOW_HOME
@@ -70,6 +74,37 @@ def test_a_worker_and_a_sensor_reach_the_table_by_vended_keys_alone(s3, orders, 
         places_that_show([*s3.secrets, orders.unity.server.token], shown | files_below(AIRFLOW_HOME) | contents_of_lake(s3))
         == []
     )
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["as managed", "as any other"])
+def test_the_triggerer_finds_the_result_beside_a_table_by_vended_keys_and_does_not_wait_without_end_where_it_is_refused(
+    s3, orders, resource_manager, airflow_database, monkeypatch, is_known
+):
+    monkeypatch.setattr("airflow_delta.triggers.result.UNANSWERED_LIMIT", 0.3)
+    outcome = OperationResult(table=orders.location, version=1, read_version=0, operation="WRITE", committed=True)
+    uri = result_uri(orders.location, "0" * 32, 1)
+    write_result(uri, ResultDocument(outcome=outcome), orders.options)
+    table = {"name": "sales.orders", "location": orders.location, "table_id": orders.table_id}
+    resource_manager.state, resource_manager.final_status = "FINISHED", "SUCCEEDED"
+    trigger = DeltaResultTrigger(
+        delta_conn_id="lake",
+        base=orders.location,
+        token="0" * 32,
+        start_version=0,
+        before=[],
+        managed_tables=[table] if is_known else [],
+        spark_conn_id="spark_yarn",
+        job_id="application_1_0001",
+        until=None,
+        poll_interval=0.05,
+    )
+
+    async def first():
+        async for event in trigger.run():
+            return event.payload["state"]
+        return None
+
+    assert asyncio.run(asyncio.wait_for(first(), 120)) == ("document" if is_known else "succeeded")
 
 
 @pytest.mark.slow
