@@ -31,6 +31,7 @@ from airflow_delta.core.table_features.feature import CATALOG_MANAGED
 
 _ROOT = "/api/2.1/unity-catalog/delta/v1"
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+_ABSENT = {"NoSuchCatalogException", "NoSuchSchemaException", "NoSuchTableException"}
 _PASSING = {HTTPStatus.TOO_MANY_REQUESTS, *range(500, 600)}
 _MOST_BYTES = 64 * 1024 * 1024
 _DERIVED = ("delta.feature.", "delta.rowTracking.rowIdHighWaterMark", "delta.clusteringColumns")
@@ -133,7 +134,7 @@ class UnityCatalog:
         answer = self._request("POST", name, self._schema_path(name), body, privilege="CREATE TABLE")
         if answer is None:
             raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
-        self._set_version(name, answer, table)
+        self._set_version(name, self._metadata(name, answer), table)
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
         """Make Unity Catalog's table say what the table is; where the location differs, it is registered anew."""
@@ -146,7 +147,7 @@ class UnityCatalog:
             self.drop(name)
             self.create(name, table)
             return
-        self._set_version(name, {"metadata": found}, table, *_updates(_texts(found.get("properties")), table))
+        self._set_version(name, found, table, *_updates(_texts(found.get("properties")), table))
 
     def drop(self, name: TableName) -> bool:
         """Remove the name. The files of a managed table are Unity Catalog's, and go with it; those of others stay."""
@@ -158,18 +159,20 @@ class UnityCatalog:
             "last-commit-version": table.version,
             "last-commit-timestamp-ms": table.timestamp,
         }
-        requirement = {"type": "assert-table-uuid", "uuid": loaded["metadata"].get("table-uuid")}
+        requirement = {"type": "assert-table-uuid", "uuid": loaded.get("table-uuid")}
         body = {"requirements": [requirement], "updates": [*updates, version]}
         if self._request("POST", name, self._path(name), body, privilege="MODIFY") is None:
             raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="it was dropped meanwhile")
 
     def _loaded(self, name: TableName) -> Mapping[str, Any] | None:
         answer = self._request("GET", name, self._path(name), privilege="SELECT")
-        if answer is None:
-            return None
-        if not isinstance(answer.get("metadata"), Mapping):
+        return None if answer is None else self._metadata(name, answer)
+
+    def _metadata(self, name: TableName, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        found = answer.get("metadata")
+        if not isinstance(found, Mapping):
             raise CatalogRequestError(catalog=self.label, name=str(name), detail="its answer has no metadata")
-        return answer["metadata"]
+        return found
 
     def _schema_path(self, name: TableName) -> str:
         catalog = name.catalog or self._catalog
@@ -206,7 +209,7 @@ class UnityCatalog:
             return document
         said = found if isinstance(found := document.get("error"), dict) else {}
         kind, detail = str(said.get("type", "")), str(said.get("message", ""))[:1_000] or f"status {status}"
-        if status == HTTPStatus.NOT_FOUND:
+        if status == HTTPStatus.NOT_FOUND and kind in _ABSENT:
             return None
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise CatalogAccessDeniedError(
@@ -218,7 +221,10 @@ class UnityCatalog:
             )
         if kind == "UnsupportedTableFormatException":
             raise NotADeltaTableError(catalog=self.label, name=str(name), provider="another format")
-        unavailable = status in _PASSING or kind == "UpdateRequirementConflictException"
+        is_of_others = status == HTTPStatus.NOT_FOUND and not kind
+        if is_of_others:
+            detail = f"{detail} at {self._host} without an error of Unity Catalog, as of a proxy that has no server behind it"
+        unavailable = status in _PASSING or is_of_others or kind == "UpdateRequirementConflictException"
         failure = CatalogUnavailableError if unavailable else CatalogRequestError
         raise failure(catalog=self.label, name=str(name), detail=f"{kind} {detail}".strip())
 

@@ -1,6 +1,8 @@
 """Unity Catalog, by a strict server of the tests' own."""
 
+import threading
 from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
@@ -10,6 +12,7 @@ from airflow_delta.catalogs.catalog import publish, resolve
 from airflow_delta.catalogs.entry import TableDescription
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
+    CatalogRequestError,
     CatalogUnavailableError,
     InvalidCatalogError,
     TableNameTakenError,
@@ -95,6 +98,51 @@ def test_a_server_out_of_order_can_be_tried_again(catalog, unity):
     with pytest.raises(CatalogUnavailableError, match="out of order"):
         catalog.find(ORDERS)
     assert catalog.find(ORDERS) is None
+
+
+@pytest.fixture
+def answering():
+    """A server that answers each request with the status and the content that it has last been given, and its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        status, content = 404, b"<html>no backend</html>"
+
+        def answer(self):
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(self.status)
+            self.send_header("Content-Length", str(len(self.content)))
+            self.end_headers()
+            self.wfile.write(self.content)
+
+        do_GET = do_POST = do_DELETE = answer  # noqa: N815 - names of BaseHTTPRequestHandler
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", Handler
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_404_that_is_not_the_servers_own_does_not_mean_that_a_name_is_free(answering, root):
+    behind_a_proxy = UnityCatalog(answering[0], catalog="main")
+    for request in (behind_a_proxy.find, behind_a_proxy.drop, lambda name: publish(behind_a_proxy, name, described(root))):
+        with pytest.raises(CatalogUnavailableError, match=r"status 404 at .* a proxy"):
+            request(ORDERS)
+
+
+def test_a_server_without_this_api_does_not_take_the_request(answering):
+    answering[1].content = b'{"error": {"type": "NotFoundException", "message": "no such endpoint", "code": 404}}'
+    with pytest.raises(CatalogRequestError, match="no such endpoint"):
+        UnityCatalog(answering[0], catalog="main").find(ORDERS)
+
+
+def test_an_answer_without_the_table_that_was_made_is_said(answering, root):
+    answering[1].status, answering[1].content = 200, b"{}"
+    with pytest.raises(CatalogRequestError, match="no metadata"):
+        UnityCatalog(answering[0], catalog="main").create(ORDERS, described(root))
 
 
 def test_a_server_that_is_not_there_can_be_tried_again():
