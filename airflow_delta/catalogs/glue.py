@@ -30,7 +30,11 @@ _OUTPUT = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
 _DENIED = re.compile(r"User: (?P<principal>\S+) is not authorized to perform: (?P<privilege>[\w:]+)")
 _LAKE_FORMATION = re.compile(r"Required (?P<privilege>[\w ]+?) on")
 _DENIALS = {"AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException"}
-_PASSING = {"ThrottlingException", "InternalServiceException", "OperationTimeoutException", "ConcurrentModificationException"}
+_PASSING = {
+    "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException", "InternalServiceException",
+    "OperationTimeoutException", "ConcurrentModificationException", "ResourceNotReadyException",
+}  # fmt: skip
+_SERVER_ERRORS = 500
 _TABLE_INPUT = {
     "Name", "Description", "Owner", "LastAccessTime", "LastAnalyzedTime", "Retention", "StorageDescriptor", "PartitionKeys",
     "ViewOriginalText", "ViewExpandedText", "TableType", "Parameters", "TargetTable",
@@ -161,7 +165,8 @@ class GlueCatalog:
                     privilege=said["privilege"] if said else lake["privilege"] if lake else privilege,
                     detail=detail or code,
                 ) from None
-            kind = CatalogUnavailableError if code in _PASSING else CatalogRequestError
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            kind = CatalogUnavailableError if code in _PASSING or status >= _SERVER_ERRORS else CatalogRequestError
             raise kind(catalog=self.label, name=str(name), detail=f"{code}: {detail}") from None
         except BotoCoreError as error:
             raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=str(error)[:1_000]) from None

@@ -28,6 +28,7 @@ from airflow_delta.catalogs.errors import (
     TableNameNotFoundError,
     TableNameTakenError,
 )
+from airflow_delta.catalogs.metastore_errors import is_denied, passes
 from airflow_delta.catalogs.spark_form import PATH, PROVIDER, entry_of, parameters_of
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import DeltaError
@@ -48,7 +49,6 @@ _DENIED = re.compile(
     r"(?:.*?access=(?P<access>\w+)|does not have .*?privileges? (?:for )?(?P<privilege>[\w ]+))",
     re.IGNORECASE,
 )
-_IS_DENIED = re.compile(r"permission denied|AccessControlException|not authorized|does not have .*privilege", re.IGNORECASE)
 _NAMES = ("spark_catalog", "hive_metastore", "hive")
 """What Spark, Databricks and Trino call it."""
 _Answer = TypeVar("_Answer")
@@ -164,9 +164,10 @@ class HiveCatalog:
         finally:
             transport.close()
 
-    def _refusal(self, name: TableName, privilege: str, detail: str) -> CatalogAccessDeniedError | CatalogRequestError:
-        if not _IS_DENIED.search(detail):
-            return CatalogRequestError(catalog=self.label, name=str(name), detail=detail)
+    def _refusal(self, name: TableName, privilege: str, detail: str) -> DeltaError:
+        if not is_denied(detail):
+            kind = CatalogUnavailableError if passes(detail) else CatalogRequestError
+            return kind(catalog=self.label, name=str(name), detail=detail)
         said = _DENIED.search(detail)
         return CatalogAccessDeniedError(
             catalog=self.label,

@@ -18,10 +18,12 @@ from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
     CatalogRequestError,
+    CatalogUnavailableError,
     InvalidCatalogError,
     TableNameNotFoundError,
     TableNameTakenError,
 )
+from airflow_delta.catalogs.metastore_errors import is_denied, passes
 from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
 from airflow_delta.catalogs.spark_form import PROVIDER, SCHEMA, VIEW, entry_of, parameters_of, partition_parameters
 from airflow_delta.catalogs.table_name import TableName
@@ -29,7 +31,6 @@ from airflow_delta.core.schema import schema_json
 from airflow_delta.spark.jvm import active_jvm, is_connect, session_state
 
 _NAMES = ("spark_catalog",)
-_DENIED = re.compile(r"permission denied|AccessControlException|not authorized|does not have .*privilege", re.IGNORECASE)
 _NO_SCHEMA = re.compile(r"SCHEMA_NOT_FOUND|DATABASE_NOT_FOUND")
 _EXISTS = re.compile(r"TABLE_OR_VIEW_ALREADY_EXISTS|TableAlreadyExists")
 _SPARKS = re.compile(r"spark\.sql\.sources\.|EXTERNAL$|comment$")
@@ -176,11 +177,12 @@ class SessionCatalog:
                 raise _TakenError from None
             if _NO_SCHEMA.search(text):
                 raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema) from None
-            if _DENIED.search(text):
+            if is_denied(text):
                 raise CatalogAccessDeniedError(
                     catalog=self.label, table=str(name), principal="the user of the job", privilege=privilege, detail=text
                 ) from None
-            raise CatalogRequestError(catalog=self.label, name=str(name), detail=text) from None
+            kind = CatalogUnavailableError if passes(text) else CatalogRequestError
+            raise kind(catalog=self.label, name=str(name), detail=text) from None
 
 
 def catalog_of_environment(spark: SparkSession) -> Catalog | None:

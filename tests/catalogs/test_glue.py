@@ -8,6 +8,7 @@ from moto.server import ThreadedMotoServer
 from airflow_delta.catalogs.catalog import publish, resolve
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
+    CatalogRequestError,
     CatalogUnavailableError,
     InvalidCatalogError,
     InvalidTableNameError,
@@ -132,12 +133,29 @@ def test_what_glue_refuses_names_principal_and_privilege(catalog, message, princ
     assert (denied.value.table, denied.value.principal, denied.value.privilege) == ("sales.orders", principal, privilege)
 
 
-def test_a_busy_glue_can_be_tried_again(catalog):
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("ThrottlingException", 400),
+        ("RequestLimitExceeded", 400),
+        ("ResourceNotReadyException", 400),
+        ("503", 503),
+        ("InternalFailure", 500),
+    ],
+)
+def test_a_glue_that_is_busy_or_out_of_order_can_be_tried_again(catalog, code, status):
     with Stubber(catalog._client) as stub:
-        stub.add_client_error("get_table", "ThrottlingException", "Rate exceeded", 400)
+        stub.add_client_error("get_table", code, "Rate exceeded", status)
         with pytest.raises(CatalogUnavailableError) as busy:
             catalog.find(ORDERS)
     assert busy.value.retryable
+
+
+def test_any_other_answer_is_a_request_that_was_not_taken(catalog):
+    with Stubber(catalog._client) as stub:
+        stub.add_client_error("get_table", "InvalidInputException", "not a name", 400)
+        with pytest.raises(CatalogRequestError, match="not a name"):
+            catalog.find(ORDERS)
 
 
 def test_without_a_region_the_settings_are_wrong(monkeypatch):

@@ -110,6 +110,19 @@ def test_any_other_answer_is_a_request_that_was_not_taken():
     assert isinstance(refusal, CatalogRequestError)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "MetaException: javax.jdo.JDODataStoreException: Communications link failure",
+        "com.mysql.cj.jdbc.exceptions.CommunicationsException: The last packet sent",
+    ],
+)
+def test_a_metastore_that_has_lost_its_database_can_be_tried_again(message):
+    refusal = HiveCatalog("thrift://metastore:9083")._refusal(ORDERS, "SELECT", message)
+    assert isinstance(refusal, CatalogUnavailableError)
+    assert refusal.retryable
+
+
 def test_a_metastore_that_is_not_there_can_be_tried_again():
     with pytest.raises(CatalogUnavailableError) as unavailable:
         HiveCatalog(f"thrift://127.0.0.1:{free_port()}").find(ORDERS)

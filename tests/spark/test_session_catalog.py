@@ -1,9 +1,16 @@
 """The catalog of a session: the contract of all catalogs, and what Spark's own SQL says of what was published there."""
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from airflow_delta.catalogs.catalog import publish, resolve
-from airflow_delta.catalogs.errors import CatalogRequestError, InvalidTableNameError, NotADeltaTableError
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    InvalidTableNameError,
+    NotADeltaTableError,
+)
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.spark.session_catalog import SessionCatalog
 from tests.catalogs.contract import ORDERS, CatalogContract, described
@@ -57,6 +64,26 @@ def test_a_managed_table_is_not_dropped_as_its_files_would_go(catalog, spark):
     with pytest.raises(CatalogRequestError, match="DROP TABLE"):
         catalog.drop(ORDERS)
     assert spark.table("sales.orders").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "HiveException: Unable to instantiate org.apache.hadoop.hive.ql.metadata.SessionHiveMetaStoreClient",
+            CatalogUnavailableError,
+        ),
+        ("org.apache.thrift.transport.TTransportException: java.net.SocketException: Broken pipe", CatalogUnavailableError),
+        ("MetaException: Permission denied: user=alice, access=WRITE", CatalogAccessDeniedError),
+        ("MetaException: no column", CatalogRequestError),
+    ],
+)
+def test_what_the_metastore_behind_the_session_says_is_told_apart(catalog, text, error):
+    def fail():
+        raise AnalysisException(f"org.apache.hadoop.hive.ql.metadata.HiveException: {text}")
+
+    with pytest.raises(error):
+        catalog._request(ORDERS, "SELECT", fail)
 
 
 def test_a_table_of_another_catalog_is_refused(catalog, root):
