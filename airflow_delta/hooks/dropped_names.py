@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
@@ -72,6 +73,22 @@ class DroppedNames:
         """Store what the name is of, before it is dropped."""
         if self.store is not None:
             self.store.set(self.key, asdict(dropped))
+
+    @contextmanager
+    def forgotten_if_refused(self, *, had_name: bool) -> Iterator[None]:
+        """Forget the name again where the catalog answers that it does not drop it: a later try must not take it for dropped.
+
+        Args:
+            had_name: Whether it was this try that found the name; else an earlier one may have dropped it.
+        """
+        from airflow_delta.catalogs.errors import CatalogAccessDeniedError, CatalogRequestError
+
+        try:
+            yield
+        except (CatalogAccessDeniedError, CatalogRequestError):
+            if had_name and self.store is not None:
+                self.store.delete(self.key)
+            raise
 
     def earlier(self) -> DroppedName | None:
         """What an earlier try was about to drop; None for nothing."""

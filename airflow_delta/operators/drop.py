@@ -101,7 +101,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         if earlier is None and not self.if_exists and not names.may_be_forgotten:
             raise TableNameNotFoundError(catalog=self.hook.catalog_label, name=str(name), detail="the name is not there")
         document = self._delete_files(earlier, context) if earlier and self.delete_files else self._nothing(earlier)
-        if earlier is None and not self.if_exists and self.delete_files:
+        if earlier is None and self.delete_files and names.may_be_forgotten:
             warning = "an earlier try may have dropped the name; where its files lay, and whether they are left, is not known"
             document = document.with_warnings([warning])
         return self._deliver(document, context)
@@ -116,7 +116,8 @@ class DeltaDropOperator(DeltaCoreOperator):
 
     def _drop_by_job(self, name: TableName, names: DroppedNames, context: Context) -> ResultDocument:
         """Drop a name of the catalog ``spark``: one job finds what it is of, which is remembered, and a second one drops."""
-        found = names.earlier() or self._found_by_job(name, context)
+        earlier = names.earlier()
+        found = earlier or self._found_by_job(name, context)
         if found is None or (self.dry_run and not self.delete_files):
             return self._nothing(found)
         if not self.dry_run:
@@ -129,7 +130,8 @@ class DeltaDropOperator(DeltaCoreOperator):
             delete_files=bool(self.delete_files),
             dry_run=bool(self.dry_run),
         )
-        return self._perform(replace(attempt, statement=statement), context)
+        with names.forgotten_if_refused(had_name=earlier is None):
+            return self._perform(replace(attempt, statement=statement), context)
 
     def _found_by_job(self, name: TableName, context: Context) -> DroppedName | None:
         """What the session has under the name; None for nothing, where that is no error."""
@@ -182,7 +184,8 @@ class DeltaDropOperator(DeltaCoreOperator):
             return self._delete_files(found, context) if self.delete_files else self._nothing(found)
         names.remember(found)
         self.log.info("Dropping %s from the catalog %s; its table lies at %s", name, catalog.label, found.location)
-        catalog.drop(name)
+        with names.forgotten_if_refused(had_name=True):
+            catalog.drop(name)
         return self._delete_files(found, context) if self.delete_files else self._nothing(found)
 
     def _check_files(self, found: DroppedName, context: Context) -> None:

@@ -1,6 +1,7 @@
 """Names dropped by tasks: the catalog decides, the files of exactly this table go, and a retry ends what was begun."""
 
 import json
+import os
 
 import pyarrow as pa
 import pytest
@@ -66,6 +67,37 @@ def test_what_the_catalog_refuses_deletes_no_file(unity, orders, run_task):
     (error,) = run_task(lambda: drop(delete_files=True)).errors
     assert isinstance(error, CatalogAccessDeniedError)
     assert (error.principal, error.privilege) == ("alice", "MANAGE")
+    assert DeltaTable(str(orders)).to_pyarrow_table().num_rows == 2
+
+
+def test_a_table_that_got_another_name_since_its_drop_was_refused_keeps_its_files(unity, orders, run_task):
+    unity.tokens["secret-token"] = ("GET",)
+
+    class RenamedMeanwhile(DeltaDropOperator):
+        def execute(self, context):
+            if context["ti"].try_number == 2:
+                unity.tokens["secret-token"] = None
+                unity.tables["main", "sales", "renamed"] = unity.tables.pop(KEY)
+            return super().execute(context)
+
+    refused, missing = run_task(lambda: drop(RenamedMeanwhile, delete_files=True, retry_policy=None), retries=1).errors
+    assert [type(error) for error in (refused, missing)] == [CatalogAccessDeniedError, TableNameNotFoundError]
+    assert DeltaTable(str(orders)).to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.parametrize("if_exists", [True, False])
+def test_a_retry_that_cannot_know_what_was_dropped_says_that_files_may_be_left(unity, orders, run_task, monkeypatch, if_exists):
+    lake = json.loads(os.environ["AIRFLOW_CONN_LAKE"])
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({**lake, "host": ""}))
+
+    class Forgetful(LostBehindTheName):
+        def execute(self, context):
+            return super().execute({key: value for key, value in context.items() if key != "task_state_store"})
+
+    run = run_task(lambda: drop(Forgetful, delete_files=True, if_exists=if_exists), retries=1)
+    (warning,) = run.result["warnings"]
+    assert (run.state, run.result["details"]["catalog"]["dropped"]) == ("success", False)
+    assert "whether they are left, is not known" in warning
     assert DeltaTable(str(orders)).to_pyarrow_table().num_rows == 2
 
 
