@@ -1,6 +1,7 @@
 """Catalog-managed tables in jobs on Spark, and by name in scripts: every statement reads and commits through the catalog."""
 
 import json
+import logging
 
 import pytest
 
@@ -14,6 +15,7 @@ from airflow_delta.core.statements import (
     DeleteStatement,
     MergeStatement,
     OptimizeStatement,
+    ReorgStatement,
     RestoreStatement,
     SqlSource,
     TableSource,
@@ -26,6 +28,7 @@ from airflow_delta.jobs.errors import InvalidSpecError
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark import DeltaTable, delta_reader
+from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from tests.catalogs.managed_unity import TOKEN, managed_unity
 
 
@@ -149,6 +152,24 @@ def test_checkpoints_publish_first_and_what_the_catalog_permits_is_done(unity, o
     execute(VacuumStatement(table=orders.location, retention_hours=168), orders)
     execute(CleanUpLogStatement(table=orders.location), orders)
     assert (orders.ratified, len(orders.rows())) == ([1, 2, 3], 2)
+
+
+def test_a_layout_that_is_the_catalog_s_to_change_is_refused_before_spark_rewrites_anything(
+    unity, execute, spark, tmp_path, caplog
+):
+    properties = {"delta.enableDeletionVectors": "true", "delta.autoOptimize.autoCompact": "true"}
+    orders = unity.make("orders", (tmp_path / "orders").as_uri(), **properties)
+    execute(write(orders, *((number, "a") for number in range(20))), orders)
+    written = execute(write(orders, (20, "b")), orders)
+    with caplog.at_level(logging.INFO):
+        assert compacted_after(spark, orders.log(), written, Origin(), min_files=2) == written
+        execute(DeleteStatement(table=orders.location, where="id = 1"), orders)
+        for refused in (OptimizeStatement, ReorgStatement):
+            assert execute(refused(table=orders.location, dry_run=True), orders).metrics["numRemovedFiles"] > 0
+            with pytest.raises(MaintenanceNotPermittedError):
+                execute(refused(table=orders.location), orders)
+    assert not [record.getMessage() for record in caplog.records if "Rewriting" in record.getMessage()]
+    assert (orders.ratified, len(orders.rows())) == ([1, 2, 3], 20)
 
 
 def test_a_script_names_the_table_and_reads_versions_and_changes_that_only_the_catalog_knows(spark, orders, execute):

@@ -17,6 +17,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.log.commit_reader import read_commit
+from airflow_delta.core.log.managed_commits import Maintenance, is_permitted
 from airflow_delta.core.operations.iceberg import ICEBERG_KEY
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
@@ -69,9 +70,11 @@ def compacted_after(
 
 
 def _compacted(spark: SparkSession, log: DeltaLog, version: int, origin: Origin, min_files: int) -> OperationResult | None:
-    """None where the table requests none, or there is too little to do."""
+    """None where the table requests none, its catalog does not permit it, or there is too little to do."""
     snapshot = log.refresh()
     if not compacts_after_commits(snapshot.metadata.configuration) or clustered_by(snapshot):
+        return None
+    if not is_permitted(log.store, Maintenance.DATA_LAYOUT):
         return None
     statement = OptimizeStatement(
         table=snapshot.table_uri, target_file_size=_FILE_SIZE, small_file_size=_SMALL_FILE, min_files=min_files

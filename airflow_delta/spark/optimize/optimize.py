@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.log.managed_commits import Maintenance, check_permitted
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
 from airflow_delta.core.table_changes.column_path import path_text
@@ -52,6 +53,7 @@ def optimize(
         TableNotFoundError: There is no table.
         InvalidPredicateError: ``where`` is about other columns than partition columns.
         UnsuitableColumnsError: The rows cannot be put in order by these columns.
+        MaintenanceNotPermittedError: As ``run_plan``.
     """
     earlier = earlier_result(log, origin or Origin(), start_version)
     if earlier is not None:
@@ -81,11 +83,15 @@ def run_plan(
         statement: What was requested, for the history.
         origin: Task and DAG run that the commit records.
         is_automatic: Whether the table's properties requested it, not the user.
+
+    Raises:
+        MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
     """
     check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     if statement.dry_run or not len(plan.inputs):
         planned = uncommitted(snapshot, _NAME, planned_metrics(plan.inputs, plan.new_files))
         return replace(planned, details=plan.details())
+    check_permitted(log.store, Maintenance.DATA_LAYOUT)
     log_step("Rewriting %s files (%s) into about %s", len(plan.inputs), size_of(plan.inputs), plan.new_files)
     with StagingArea(log.store) as staging:
         rewritten = _rewritten(spark, log, snapshot, plan, staging)

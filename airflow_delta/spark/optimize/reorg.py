@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.log.managed_commits import Maintenance, check_permitted
 from airflow_delta.core.schema import MappingMode, StructType, reading_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, ReorgStatement
@@ -56,6 +57,7 @@ def reorg(
     Raises:
         TableNotFoundError: There is no table.
         InvalidPredicateError: ``where`` is about other columns than partition columns.
+        MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
     """
     origin = origin or Origin()
     earlier = earlier_result(log, origin, start_version)
@@ -70,6 +72,7 @@ def reorg(
     inputs = pa.concat_tables([files.filter(has_deletion_vector), others.filter(old)])
     if statement.dry_run or not len(inputs):
         return uncommitted(snapshot, _NAME, planned_metrics(inputs, len(inputs)))
+    check_permitted(log.store, Maintenance.DATA_LAYOUT)
     log_step("Rewriting %s files (%s)", len(inputs), size_of(inputs))
     groups = pa.array(np.arange(len(inputs)), pa.int32())
     with StagingArea(log.store) as staging:
