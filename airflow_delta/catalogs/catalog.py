@@ -125,8 +125,14 @@ def publish(catalog: Catalog, name: TableName, table: TableDescription, *, reloc
     """
     entry = catalog.find(name)
     if entry is None:
-        catalog.create(name, table)
-        return resolve(catalog, name)
+        try:
+            catalog.create(name, table)
+        except TableNameTakenError:
+            entry = catalog.find(name)  # it may be of this very table, which another task has published meanwhile
+            if entry is None:
+                raise
+        else:
+            return resolve(catalog, name)
     is_delta, is_here = entry.provider == DELTA, same_location(entry.location, table.location)
     if not is_delta or not (is_here or relocate):
         raise TableNameTakenError(catalog=catalog.label, name=str(name), table=table.location, location=entry.location)

@@ -43,6 +43,20 @@ def described(location, **changes):
     return dataclasses.replace(first, **changes)
 
 
+class Slower:
+    """A catalog that is first asked right before another writer makes the name."""
+
+    def __init__(self, catalog):
+        self.catalog, self.is_first = catalog, True
+
+    def find(self, name):
+        is_first, self.is_first = self.is_first, False
+        return None if is_first else self.catalog.find(name)
+
+    def __getattr__(self, member):
+        return getattr(self.catalog, member)
+
+
 class CatalogContract:
     @pytest.fixture
     def table(self, root):
@@ -118,6 +132,15 @@ class CatalogContract:
         catalog.drop(ORDERS)
         other = dataclasses.replace(table, location=f"{root}/other", table_id="another", version=0)
         assert differences(publish(catalog, ORDERS, other), other) == ()
+
+    def test_a_name_that_another_task_has_meanwhile_given_this_very_table_is_no_other_tables(self, catalog, table, root):
+        publish(catalog, ORDERS, table)
+        newer = dataclasses.replace(table, version=4, properties={"team": "finance"})
+        assert publish(Slower(catalog), ORDERS, newer).version == 4
+        assert publish(Slower(catalog), ORDERS, table).version == 4
+        with pytest.raises(TableNameTakenError) as refused:
+            publish(Slower(catalog), ORDERS, dataclasses.replace(table, location=f"{root}/elsewhere"))
+        assert refused.value.location == table.location
 
     def test_two_that_create_one_name_end_with_one_table(self, catalog, table):
         catalog.create(ORDERS, table)
