@@ -105,8 +105,16 @@ def check_droppable(catalog: Catalog, entry: CatalogEntry, *, with_files: bool) 
         raise TableNotDeletedError(
             table=entry.location,
             detail=f"what the catalog {catalog.label} has as {name} does not hold the id of its table",
-            cure="publish the table once, by a commit to its name, or drop the name alone with delete_files=False",
+            cure=f"{_cure_of_others(catalog, name)}, or drop the name alone with delete_files=False",
         )
+
+
+def _cure_of_others(catalog: Catalog, name: str) -> str:
+    """What gives an entry that others have made the id of its table."""
+    if catalog.label == "spark":  # which no worker can mend
+        way = "by a connection that names the catalog behind the session, such as hive"
+        return f"run DeltaMaintenanceOperator with mend_catalog=True once, {way}"
+    return f"run DeltaMaintenanceOperator(table={name!r}, mend_catalog=True) once"
 
 
 def publish(catalog: Catalog, name: TableName, table: TableDescription, *, relocate: bool = False) -> CatalogEntry:
@@ -118,7 +126,7 @@ def publish(catalog: Catalog, name: TableName, table: TableDescription, *, reloc
         catalog: Where.
         name: Under which name.
         table: The table as it was committed.
-        relocate: Whether a name of a Delta table elsewhere, or of an older table of this place, becomes this one's.
+        relocate: Whether a name of a Delta table elsewhere becomes this one's; that of an older table here always does.
 
     Raises:
         TableNameTakenError: The name is another table's.
@@ -145,8 +153,11 @@ def publish(catalog: Catalog, name: TableName, table: TableDescription, *, reloc
 def publish_changes(
     catalog: Catalog, name: TableName, table: TableDescription, *, relocate: bool = False
 ) -> tuple[Difference, ...]:
-    """Publish the table where the catalog says anything else of it; in what the entry differed. Raises as ``publish``."""
+    """Publish the table where the catalog says anything else of it; in what the entry differed.
+
+    With ``relocate`` also where the entry does not say which table it is of, which is no difference. Raises as ``publish``.
+    """
     found = drift(catalog, name, table)
-    if found:
+    if found or (relocate and resolve(catalog, name).is_of_others):
         publish(catalog, name, table, relocate=relocate)
     return found

@@ -139,6 +139,11 @@ class CatalogEntry:
         if self.managed_id is None:
             object.__setattr__(self, "location", without_file_scheme(self.location))
 
+    @property
+    def is_of_others(self) -> bool:
+        """Whether nothing in it says which table it is of, as others have made it; never of a table that the catalog owns."""
+        return self.table_id is None and self.managed_id is None and not self.is_managed
+
 
 def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Difference, ...]:
     """In what an entry differs from its table; what the catalog does not hold is no difference."""

@@ -68,12 +68,15 @@ def entry_of(
     declared = view or parameters.get(PROVIDER) or parameters.get("table_type") or parameters.get("classification") or "hive"
     count = natural_number(parameters.get(f"{SCHEMA}.numPartCols")) or 0
     columns = [parameters.get(f"{SCHEMA}.partCol.{number}") for number in range(min(count, _MOST_PARTS))]
+    schema = schema_or_none(_text(SCHEMA, parameters))
+    if schema is not None and not schema.fields and TABLE_ID not in parameters:
+        schema = None  # Delta-Spark leaves it to the log, and writes one without columns
     return CatalogEntry(
         name=name,
         location=location,
         provider=declared.lower(),
         table_id=parameters.get(TABLE_ID),
-        schema=schema_or_none(_text(SCHEMA, parameters)),
+        schema=schema,
         version=natural_number(parameters.get(_VERSION)),
         partition_columns=tuple(column for column in columns if column is not None),
         properties={key: parameters[key] for key in _property_names(parameters) if key in parameters},

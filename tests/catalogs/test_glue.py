@@ -5,7 +5,8 @@ import pytest
 from botocore.stub import Stubber
 from moto.server import ThreadedMotoServer
 
-from airflow_delta.catalogs.catalog import publish, resolve
+from airflow_delta.catalogs.catalog import publish, publish_changes, resolve
+from airflow_delta.catalogs.entry import differences
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
     CatalogRequestError,
@@ -86,16 +87,34 @@ def test_what_others_wrote_beside_stays(catalog, glue, root):
     assert "team" not in table["Parameters"]
 
 
-def test_a_table_of_delta_spark_is_found_by_its_path(catalog, glue):
+NO_COLUMNS = '{"type":"struct","fields":[]}'
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"spark.sql.sources.schema": NO_COLUMNS},
+        {"spark.sql.sources.schema.numParts": "1", "spark.sql.sources.schema.part.0": NO_COLUMNS},
+    ],
+    ids=["no schema", "no columns", "no columns in parts"],
+)
+def test_a_table_of_delta_spark_is_found_by_its_path_and_becomes_ours_when_told_so(catalog, glue, schema):
     storage = {
         "Location": "s3://lake/sales.db/events-__PLACEHOLDER__",
         "SerdeInfo": {"Parameters": {"path": "s3://lake/events"}},
         "Columns": [{"Name": "col", "Type": "array<string>"}],
     }
-    given = {"Name": "events", "StorageDescriptor": storage, "Parameters": {"spark.sql.sources.provider": "delta"}}
+    given = {"Name": "events", "StorageDescriptor": storage, "Parameters": {"spark.sql.sources.provider": "delta", **schema}}
     glue.create_table(DatabaseName="sales", TableInput=given)
-    entry = catalog.find(TableName("events", "sales"))
+    name, table = TableName("events", "sales"), described("s3://lake/events")
+    entry = catalog.find(name)
     assert (entry.location, entry.table_id, entry.schema) == ("s3://lake/events", None, None)
+    assert publish_changes(catalog, name, table) == ()
+    assert catalog.find(name) == entry
+    assert publish_changes(catalog, name, table, relocate=True) == ()
+    mended = catalog.find(name)
+    assert (mended.table_id, mended.version, differences(mended, table)) == (table.table_id, 3, ())
 
 
 def test_another_format_is_not_a_delta_table(catalog, glue):

@@ -15,7 +15,7 @@ from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotDeletedError
 from airflow_delta.core.statements import DropStatement
 from airflow_delta.hooks.errors import DeltaConnectionError
-from airflow_delta.operators import DeltaDropOperator
+from airflow_delta.operators import DeltaDropOperator, DeltaMaintenanceOperator
 
 ORDERS = TableName("orders", "sales")
 KEY = ("main", "sales", "orders")
@@ -113,7 +113,16 @@ def test_an_entry_without_the_tables_id_deletes_no_file(unity, orders, run_task)
     (error,) = run_task(lambda: drop(delete_files=True)).errors
     assert isinstance(error, TableNotDeletedError)
     assert "delete_files=False" in str(error)
+    assert "DeltaMaintenanceOperator(table='sales.orders', mend_catalog=True)" in str(error)
     assert list(unity.tables) == [KEY]
+
+
+def test_an_entry_that_maintenance_has_mended_is_dropped_with_its_files(unity, orders, run_task):
+    del unity.tables[KEY]["properties"]["airflow_delta.tableId"]
+    mend = {"task_id": "mend", "table": "sales.orders", "delta_conn_id": "lake", "mend_catalog": True}
+    assert run_task(lambda: DeltaMaintenanceOperator(**mend), dag_id="mended").errors == []
+    run = run_task(lambda: drop(delete_files=True), dag_id="dropped")
+    assert (run.errors, unity.tables, files(orders)) == ([], {}, [])
 
 
 def test_a_managed_table_is_refused_with_or_without_its_files(unity, orders, run_task):
