@@ -41,6 +41,10 @@ _TABLE_INPUT = {
 }  # fmt: skip
 _LONGEST_COMMENT, _LONGEST_DESCRIPTION, _LONGEST_NAME, _LONGEST_TYPE = 255, 2_048, 255, 131_072
 _NO_TYPES = re.compile(r"void|variant|geo|interval|\{")
+_NO_LINE = re.compile(r"[\x00-\x08\x0a-\x1f\ufffe\uffff]+")
+"""What Glue takes in no name, type or comment of a column (``CommentString``, ``NameString``)."""
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+")
+"""What it takes in no description (``DescriptionString``)."""
 _NAMES = ("awsdatacatalog", "glue_catalog", "spark_catalog")
 """What Athena, EMR and Spark call it."""
 _Answer = TypeVar("_Answer")
@@ -174,16 +178,20 @@ class GlueCatalog:
 
 def _described(table: TableDescription, existing: Mapping[str, str]) -> dict[str, Any]:
     """What the table is, in Glue's words: Athena, Lake Formation and the console show columns with comments."""
+    comments = [_NO_LINE.sub(" ", str(member.metadata.get("comment") or "")) for member in table.schema.fields]
     columns = [
-        {"Name": member.name, "Type": str(member.type), "Comment": str(member.metadata.get("comment") or "")[:_LONGEST_COMMENT]}
-        for member in table.schema.fields
+        {"Name": member.name, "Type": str(member.type), "Comment": comment[:_LONGEST_COMMENT]}
+        for member, comment in zip(table.schema.fields, comments, strict=True)
     ]
-    fits = all(
-        len(column["Name"]) <= _LONGEST_NAME and len(column["Type"]) <= _LONGEST_TYPE and not _NO_TYPES.search(column["Type"])
+    fits = not any(
+        len(column["Name"]) > _LONGEST_NAME
+        or len(column["Type"]) > _LONGEST_TYPE
+        or _NO_TYPES.search(column["Type"])
+        or _NO_LINE.search(column["Name"] + column["Type"])
         for column in columns
     )
     return {
-        "Description": (table.comment or "")[:_LONGEST_DESCRIPTION],
+        "Description": _NO_TEXT.sub(" ", table.comment or "")[:_LONGEST_DESCRIPTION],
         "Parameters": {**parameters_of(table, existing), "table_type": "DELTA"},
         "PartitionKeys": [],  # or engines would ask Glue for partitions, which the log has
         "StorageDescriptor": {

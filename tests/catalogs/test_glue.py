@@ -1,5 +1,7 @@
 """Glue, by moto's server."""
 
+import dataclasses
+
 import boto3
 import pytest
 from botocore.stub import Stubber
@@ -17,6 +19,7 @@ from airflow_delta.catalogs.errors import (
 )
 from airflow_delta.catalogs.glue import GlueCatalog
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.schema import PrimitiveType, StructField, StructType
 from tests.catalogs.contract import ORDERS, CatalogContract, described
 
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
@@ -73,6 +76,21 @@ def test_the_table_is_what_spark_and_athena_look_for(catalog, glue, root):
         "id", "bigint", "the order's number",
     )  # fmt: skip
     assert storage["Columns"][2]["Type"] == "array<struct<sku:string,price:decimal(10,2)>>"
+
+
+def test_comments_and_names_that_glue_does_not_take_are_published_in_sparks_form_alone(catalog, glue, root):
+    """Glue's ``CommentString`` and ``NameString`` are lines; moto takes any."""
+    text = "first\nsecond\ttabbed\r\n"
+    noted = StructField("id", PrimitiveType("long"), metadata={"comment": text})
+    table = described(f"{root}/orders", schema=StructType((noted,)), partition_columns=(), comment="of\nlines\x00")
+    assert differences(publish(catalog, ORDERS, table), table) == ()
+    shown = glue.get_table(DatabaseName="sales", Name="orders")["Table"]
+    (column,) = shown["StorageDescriptor"]["Columns"]
+    assert (column["Comment"], shown["Description"]) == ("first second\ttabbed ", "of\nlines ")
+    broken = dataclasses.replace(table, schema=StructType((noted, StructField("a\nb", PrimitiveType("long")))))
+    assert differences(publish(catalog, ORDERS, broken), broken) == ()
+    (column,) = glue.get_table(DatabaseName="sales", Name="orders")["Table"]["StorageDescriptor"]["Columns"]
+    assert column["Type"] == "array<string>"
 
 
 def test_what_others_wrote_beside_stays(catalog, glue, root):
