@@ -196,7 +196,7 @@ class _Publications:
         self.warnings.append(
             f"publishing {name} in the catalog failed: {text}; the next task that commits by the name tries again"
         )
-        return {**entry, "error": error.to_json()}
+        return {**entry, "error": _redacted(error.to_json())}
 
     def _published(self, name: TableName, uri: str, *, is_dry: bool) -> tuple[str, ...]:
         from airflow_delta.catalogs.catalog import drift, publish_changes
@@ -208,6 +208,15 @@ class _Publications:
         if is_dry:
             return drift(self.names.catalog, name, table)
         return publish_changes(self.names.catalog, name, table, relocate=self.relocates)
+
+
+def _redacted(value: Any) -> Any:
+    """The document of an error with each text in it redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {name: _redacted(part) for name, part in value.items()}
+    return [_redacted(part) for part in value] if isinstance(value, list) else value
 
 
 def with_mended_entry(names: Names, name: str, document: ResultDocument) -> ResultDocument:
