@@ -10,8 +10,10 @@ from airflow_delta.catalogs.errors import (
     CatalogUnavailableError,
     InvalidTableNameError,
     NotADeltaTableError,
+    TableNameNotFoundError,
 )
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.spark.delta_table.named_tables import NamedTables
 from airflow_delta.spark.session_catalog import SessionCatalog
 from tests.catalogs.contract import ORDERS, CatalogContract, described
 
@@ -57,6 +59,14 @@ def test_views_and_other_tables_are_no_delta_tables(catalog, root, spark):
     assert (catalog.find(ORDERS).provider, catalog.find(TableName("shown", "sales")).provider) == ("parquet", "view")
     with pytest.raises(NotADeltaTableError):
         resolve(catalog, ORDERS)
+
+
+def test_a_script_and_a_job_tell_a_view_from_a_name_that_is_not_there(catalog, spark):
+    spark.sql("CREATE VIEW sales.shown AS SELECT 1 AS id")
+    with pytest.raises(NotADeltaTableError, match="has it as 'view'"):
+        NamedTables(catalog).resolve(("sales", "shown"))
+    with pytest.raises(TableNameNotFoundError):
+        NamedTables(catalog).resolve(("sales", "nothing"))
 
 
 def test_a_managed_table_is_not_dropped_as_its_files_would_go(catalog, spark):

@@ -14,6 +14,7 @@ from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, 
 from airflow_delta.catalogs.errors import (
     CatalogRequestError,
     InvalidTableNameError,
+    NotADeltaTableError,
     TableNameNotFoundError,
     TableNameTakenError,
 )
@@ -87,12 +88,16 @@ class NamedTables:
         """Likewise, where no other table can be meant; None for a name of one part.
 
         Raises:
-            TableNameNotFoundError: The catalog has no Delta table of the name.
+            TableNameNotFoundError: The catalog has no table of the name.
+            NotADeltaTableError: The name is that of a view, or of a table of another format.
             InvalidTableNameError: It is the name of another catalog.
         """
         found = self._found(parts)
         if found is None and len(parts) > 1:
-            detail = "the name is not there, or not of a Delta table"
+            entry = self._entry(_name(parts)) if len(parts) in _PARTS else None
+            if entry is not None:
+                raise NotADeltaTableError(catalog=self.catalog.label, name=str(entry.name), provider=entry.provider)
+            detail = "the name is not there"
             raise TableNameNotFoundError(catalog=self.catalog.label, name=".".join(parts)[:255], detail=detail)
         return found
 
