@@ -12,7 +12,8 @@ _LONGEST = 255  # characters of a part, as in Glue and Unity
 _MOST_PARTS = 3
 _PART = re.compile(r"`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`.\s]+)")
 _PLAIN = re.compile(r"\w+", re.ASCII)
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]|^\s*\.{1,2}\s*$")
+"""The last ones are steps in a path, which new tables and requests have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class TableName:
     """``catalog.schema.table``; the catalog may be left out.
 
     Raises:
-        InvalidTableNameError: A part is empty, too long, or holds a slash or a control character.
+        InvalidTableNameError: A part is empty, too long, ``.`` or ``..``, or holds a slash or a control character.
     """
 
     table: str
@@ -30,7 +31,7 @@ class TableName:
     def __post_init__(self) -> None:
         for part in (self.table, self.schema, *([] if self.catalog is None else [self.catalog])):
             if not part.strip() or len(part) > _LONGEST or _FORBIDDEN.search(part):
-                detail = f"a part must have 1 to {_LONGEST} characters, none of them a slash or a control character"
+                detail = f"a part must have 1 to {_LONGEST} characters, no slash or control character, and not be . or .."
                 raise InvalidTableNameError(name=part[:_LONGEST], detail=detail)
 
     @classmethod

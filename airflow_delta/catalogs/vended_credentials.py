@@ -120,9 +120,10 @@ class VendedCredentials:
         self._held: tuple[StorageCredential, int] | None = None  # and when it is to be renewed
 
     def __call__(self) -> Mapping[str, str]:
-        """The options that hold now. Raises as ``request``, unless those that are held have not ended.
+        """The options that hold now.
 
-        A thread does not wait for another one that renews them while the old ones hold.
+        While the old ones hold, a catalog that is unavailable is waited for, and a thread does not wait for another one that
+        renews them; what the catalog refuses is an error at once. Raises as ``request``.
         """
         held, now = self._held, self._clock()
         if held is not None and now < held[1]:

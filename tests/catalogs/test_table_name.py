@@ -36,6 +36,8 @@ def test_a_name_is_read(text, name):
         "sales.`a/b`",
         "",
         "a.`b\nc`",
+        "sales.`..`",
+        "`.`.orders",
         "a." + "b" * 256,
     ],
 )
@@ -45,7 +47,7 @@ def test_what_is_no_name_is_refused(text):
 
 
 characters = st.characters(blacklist_characters="/\\", blacklist_categories=("Cc", "Cs"))
-parts = st.text(characters, min_size=1, max_size=20).filter(str.strip)
+parts = st.text(characters, min_size=1, max_size=20).filter(lambda part: part.strip() not in {"", ".", ".."})
 
 
 @given(parts, parts, st.none() | parts)
