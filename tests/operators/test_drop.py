@@ -9,12 +9,21 @@ from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.catalogs.catalog import publish
 from airflow_delta.catalogs.entry import TableDescription
-from airflow_delta.catalogs.errors import CatalogAccessDeniedError, ManagedTableError, TableNameNotFoundError
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    ManagedTableError,
+    TableNameNotFoundError,
+)
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotDeletedError
 from airflow_delta.core.statements import DropStatement
+from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.hooks.dropped_names import DroppedName, DroppedNames
 from airflow_delta.hooks.errors import DeltaConnectionError
+from airflow_delta.hooks.state_file import StateFile
 from airflow_delta.operators import DeltaDropOperator, DeltaMaintenanceOperator
 
 ORDERS = TableName("orders", "sales")
@@ -83,6 +92,21 @@ def test_a_table_that_got_another_name_since_its_drop_was_refused_keeps_its_file
     refused, missing = run_task(lambda: drop(RenamedMeanwhile, delete_files=True, retry_policy=None), retries=1).errors
     assert [type(error) for error in (refused, missing)] == [CatalogAccessDeniedError, TableNameNotFoundError]
     assert DeltaTable(str(orders)).to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "had_name", "is_forgotten"),
+    [(CatalogRequestError, True, True), (CatalogRequestError, False, False), (CatalogUnavailableError, True, False)],
+    ids=["refused", "refused where an earlier try may have dropped it", "not answered"],
+)
+def test_only_a_name_that_was_there_and_whose_drop_was_refused_is_forgotten(tmp_path, error, had_name, is_forgotten):
+    store = StateFile(store=log_store_for(str(tmp_path)), owner=("dag",), is_beside_table=False)
+    names = DroppedNames(store=store, key="drop", is_retry=False)
+    orders = DroppedName(location="/lake/orders", table_id="a", version=1)
+    names.remember(orders)
+    with pytest.raises(error), names.forgotten_if_refused(had_name=had_name):
+        raise error(catalog="spark", name="sales.orders", detail="no")
+    assert names.earlier() == (None if is_forgotten else orders)
 
 
 @pytest.mark.parametrize("if_exists", [True, False])
