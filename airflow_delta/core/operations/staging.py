@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import CommitInfo, Origin
 from airflow_delta.core.errors import (
     CommitConflictError,
+    CommitStateUnknownError,
     DeltaError,
     InvalidCommitError,
     StagedCommitDamagedError,
@@ -77,8 +78,8 @@ def stage(log: TableLog, id: str, attempt: CommitAttempt) -> tuple[dict[str, Any
     Raises:
         StagedCommitExpiredError: The table keeps files that it does not name for too short a time.
         InvalidCommitError: It has so many files that its document would be longer than 1 GiB, or it is a rewrite in bins.
+        CommitStateUnknownError: The storage does not answer: the document may be there.
         StorageAccessError: The storage refuses. Nothing was written.
-        OSError: The storage does not answer.
     """
     if attempt.bins is not None:
         raise InvalidCommitError(table=attempt.table, detail="a rewrite in bins cannot be staged")
@@ -96,10 +97,30 @@ def stage(log: TableLog, id: str, attempt: CommitAttempt) -> tuple[dict[str, Any
     try:
         log.store.write_if_absent(staged_path(id), content)
     except FileExistsError:  # another try, or this one, whose answer was lost
-        if (found := log.store.read(staged_path(id))) != content:
+        if _document(log, attempt, id) != content:
             return handle_of(log.store, StagedHandle(table=log.table_uri, id=id)), True
-        content = found
+    except OSError as error:
+        raise _unknown(attempt, id, error) from error
     return described(log.table_uri, staged, content), False
+
+
+def _document(log: TableLog, attempt: CommitAttempt, id: str) -> bytes:  # noqa: A002
+    """The document that is there. Raises ``CommitStateUnknownError`` where it cannot be read: it may be of this attempt."""
+    try:
+        return log.store.read(staged_path(id))
+    except (OSError, StorageAccessError) as error:
+        raise _unknown(attempt, id, error) from error
+
+
+def _unknown(attempt: CommitAttempt, id: str, error: Exception) -> CommitStateUnknownError:  # noqa: A002
+    """The error of a document that may be there, and name the files of the attempt: nobody may delete them."""
+    info, detail = attempt.actions.commit_info, f"{staged_path(id)}: {error!r}"
+    return CommitStateUnknownError(
+        table=attempt.table,
+        version=attempt.read_version + 1,
+        txn_id=(info and info.txn_id) or "",
+        detail=detail,
+    )
 
 
 def _expiry(staged: StagedCommit, attempt: CommitAttempt, now: int) -> int:

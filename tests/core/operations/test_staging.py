@@ -13,6 +13,8 @@ from deltalake import DeltaTable
 from airflow_delta.core.actions import ADD_FILE, Metadata, Origin, Protocol, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
+    CommitStateUnknownError,
+    CredentialsExpiredError,
     InvalidStatementError,
     StagedCommitDamagedError,
     StagedCommitDiscardedError,
@@ -21,11 +23,13 @@ from airflow_delta.core.errors import (
     StagedCommitOutdatedError,
     StagedCommitPendingError,
     StagedCommitPublishedError,
+    StorageUnavailableError,
     UnfinishedCommitError,
 )
 from airflow_delta.core.operations.staged_folder import STAGED_FOLDER, decide
 from airflow_delta.core.operations.staging import PUBLISHED_BY_KEY
 from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.core.storage.staging_area import StagingArea
 from airflow_delta.core.transaction.operation import Operation
 from tests.core.faults.scenarios import SCHEMA
 
@@ -234,6 +238,34 @@ def test_a_second_try_finds_what_the_first_has_staged(table):
     assert (first.already_committed, second.already_committed) == (False, True)
     assert second.staged == first.staged
     table.log.publish(second.staged)
+    assert table.numbers() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("also_fails", [None, StorageUnavailableError, CredentialsExpiredError])
+def test_a_lost_answer_leaves_the_staged_files_and_the_next_try_publishes_them(table, also_fails):
+    class LosingStore(LocalLogStore):
+        def write_if_absent(self, path, content):
+            super().write_if_absent(path, content)
+            if also_fails is not None:  # the client sends it again, and finds the file of the first sending
+                raise FileExistsError(path)
+            raise StorageUnavailableError(uri=self.table_uri, detail="timeout")
+
+        def read(self, path):
+            if also_fails is not None and path.startswith(STAGED_FOLDER):
+                raise also_fails(uri=self.table_uri, detail="timeout")
+            return super().read(path)
+
+    log = DeltaLog(LosingStore(str(table.root))).staging("s")
+    area = StagingArea(log.store)
+    transaction = log.start_transaction()
+    adds = table.file(f"{area.name}/rows/a.parquet", 3)
+    area.keep()
+    with pytest.raises(CommitStateUnknownError, match=f"version 2 of .*{STAGED_FOLDER}/s.json") as raised, area:
+        transaction.commit(adds=adds, operation=WRITE)
+    assert raised.value.retryable
+    found = table.stage(4, token="s", name=f"{AREA}/rows/other.parquet")
+    assert found.already_committed
+    table.log.publish(found.staged)
     assert table.numbers() == [1, 2, 3]
 
 
