@@ -241,8 +241,7 @@ def _clone(
         adds = _copied(source, files, target, staging.name, copier) if len(files) else files
         staging.keep()
         result = commit(with_new_row_ids(adds), result)
-        if result.commit and result.commit.already_committed:
-            staging.abandon()
+        staging.settle(unused=result.commit is not None and result.commit.already_committed)
     return result
 
 

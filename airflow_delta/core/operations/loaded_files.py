@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_delta.core.errors import DeltaError, LoadedFilesLostError, StorageAccessError
+from airflow_delta.core.errors import DeltaError, LoadedFilesLostError
 from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -154,7 +154,9 @@ def write_loaded_files(store: LogStore, loaded: LoadedFiles, files: pa.Table) ->
 
 
 def sweep_loaded_files(store: LogStore, keep: Iterable[LoadedFiles], now: int, *, keep_for: int = 0) -> None:
-    """Delete the parts that neither of these name and that are older than ``KEPT_MILLISECONDS``. Never raises for a storage.
+    """Delete the parts that neither of these name and that are older than ``KEPT_MILLISECONDS``.
+
+    Never raises for a storage, or for a catalog that gives its keys: there is a commit that is to be seen.
 
     Args:
         store: The table.
@@ -166,7 +168,7 @@ def sweep_loaded_files(store: LogStore, keep: Iterable[LoadedFiles], now: int, *
     try:
         found = [status for status in store.list_from(LOADED_FOLDER) if status.path not in kept]
         store.delete([status.path for status in found if status.modification_time < now - max(keep_for, KEPT_MILLISECONDS)])
-    except (OSError, StorageAccessError) as error:
+    except (OSError, DeltaError) as error:
         _logger.warning("%s: parts of %s that nothing names were left: %s", store.table_uri, LOADED_FOLDER, error)
 
 

@@ -50,7 +50,7 @@ class StagingArea:
         filesystem, self.root = self.store.data_filesystem()
         FileLocator.from_store(self.store)(self.name)  # linked directories are not written through
         self._missing = _missing_directories(filesystem, f"{self.root}/{within}" if within else self.root)
-        self._is_kept = False
+        self._is_kept = self._is_settled = False
         self._changes: Self | None = None
 
     @property
@@ -62,7 +62,7 @@ class StagingArea:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._is_kept and (error is None or not _says_nothing_was_committed(error)):
+        if self._is_settled or (self._is_kept and (error is None or not _says_nothing_was_committed(error))):
             return
         self.abandon()
 
@@ -77,9 +77,20 @@ class StagingArea:
         """Say, right before the commit, that its files now belong to it.
 
         From here on they are deleted only by ``discard`` or by an error that says that nothing was committed: after a kill or
-        a lost answer the log may name them.
+        a lost answer the log may name them. Behind the commit call ``settle``.
         """
         self._is_kept = True
+
+    def settle(self, *, unused: bool) -> None:
+        """Say that the commit was made: no error deletes its files any more.
+
+        Args:
+            unused: Whether it names none of them, as that of a duplicate attempt does not; they go at once then.
+        """
+        if unused:
+            self.abandon()
+        else:
+            self._is_settled = True
 
     def release(self) -> None:
         """Say that the commit has certainly not been made, so that the files are this block's again."""
@@ -87,7 +98,7 @@ class StagingArea:
 
     def discard(self) -> None:
         """Delete the files, and every directory that did not exist before."""
-        self._is_kept = False
+        self._is_kept = self._is_settled = False
         if self._changes is not None:
             self._changes.discard()
         directory = f"{self.root}/{self.name}"

@@ -95,8 +95,7 @@ def _attempt(
             origin=origin,
             row_wise=is_exact(selection.predicate),
         )
-        if commit.already_committed:
-            staging.abandon()
+        staging.settle(unused=commit.already_committed)
     return result_of(log.table_uri, commit, metrics, conflicts)
 
 

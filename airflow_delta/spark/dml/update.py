@@ -108,8 +108,7 @@ def _attempt(
             metrics=metrics,
             origin=origin,
         )
-        if commit.already_committed:
-            staging.abandon()
+        staging.settle(unused=commit.already_committed)
     return result_of(log.table_uri, commit, metrics, conflicts)
 
 

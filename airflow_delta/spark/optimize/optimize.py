@@ -105,8 +105,7 @@ def run_plan(
             rewritten=rewritten,
             origin=origin,
         )
-        if not result.committed or result.already_committed:
-            staging.abandon()
+        staging.settle(unused=not result.committed or result.already_committed)
     return replace(result, details={**result.details, **plan.details()})
 
 

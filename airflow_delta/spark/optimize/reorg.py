@@ -87,8 +87,7 @@ def reorg(
         result = commit_rearrangement(
             log, snapshot, operation, inputs=inputs, groups=groups, rewritten=rewritten, origin=origin
         )
-        if not result.committed or result.already_committed:
-            staging.abandon()
+        staging.settle(unused=not result.committed or result.already_committed)
     return result
 
 

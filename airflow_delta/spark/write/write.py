@@ -301,9 +301,8 @@ def _commit(run: WriteRun, snapshot: Snapshot | None, staged: StagedWrite, confl
         except (CommitConflictError, TableExistsError):
             staged.staging.release()
             raise
-        if commit.already_committed:
-            staged.staging.abandon()
-            aside.abandon()
+        staged.staging.settle(unused=commit.already_committed)
+        aside.settle(unused=commit.already_committed)
         return result_of(log.table_uri, commit, metrics, conflicts)
 
 

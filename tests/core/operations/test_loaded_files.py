@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_delta.core.actions import SetTransaction
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import LoadedFilesLostError, StorageUnavailableError
+from airflow_delta.core.errors import AccessDeniedError, LoadedFilesLostError, StorageAccessError, StorageUnavailableError
 from airflow_delta.core.operations.loaded_files import (
     APP_ID,
     KEPT_MILLISECONDS,
@@ -207,6 +207,24 @@ def test_a_table_that_may_forget_is_refused(log):
     log.alter().set_properties({"delta.setTransactionRetentionDuration": "interval 1 day"})
     with pytest.raises(LoadedFilesLostError, match="setTransactionRetentionDuration"):
         read_loaded_files(log.store, log.refresh())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AccessDeniedError(table="t", detail="the catalog denied new keys"),  # of a catalog that gives the keys
+        StorageAccessError(uri="t", detail="no"),
+        OSError("no answer"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_sweep_that_is_refused_behind_the_commit_does_not_fail_the_load(error, caplog):
+    class Refusing(InMemoryLogStore):
+        def list_from(self, directory, start=""):
+            raise error
+
+    sweep_loaded_files(Refusing(), [LoadedFiles()], 0)
+    assert str(error) in caplog.text
 
 
 def test_what_no_commit_names_goes_after_a_week(log):

@@ -15,6 +15,7 @@ from airflow_delta.core.errors import (
     InvalidStatementError,
     LoadedFilesLostError,
     SchemaMismatchError,
+    StorageAccessError,
 )
 from airflow_delta.core.operations.loaded_files import LOADED_FOLDER, read_loaded_files
 from airflow_delta.core.statements import CopyIntoStatement
@@ -204,6 +205,17 @@ def test_a_commit_of_an_earlier_try_is_found_by_its_token(copy, folder, referenc
     folder.put("b.csv", "2,b")  # of a later load
     again = copy(origin=origin, start_version=-1)
     assert (again.version, again.already_committed, again.metrics["numSourceFiles"]) == (first.version, True, 1)
+    assert reference_rows() == [(1, "a")]
+
+
+def test_what_fails_behind_the_commit_does_not_delete_its_files(copy, folder, reference_rows, monkeypatch):
+    def refuse(*_, **__):
+        raise StorageAccessError(uri="t", detail="the commit is made, and now nothing goes any more")
+
+    monkeypatch.setattr("airflow_delta.spark.write.copy_into.sweep_loaded_files", refuse)
+    folder.put("a.csv", "1,a")
+    with pytest.raises(StorageAccessError):
+        copy()
     assert reference_rows() == [(1, "a")]
 
 

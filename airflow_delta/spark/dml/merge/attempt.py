@@ -128,8 +128,7 @@ def attempt_merge(
             row_wise=not reads and decides_row_by_row(snapshot, plan.clauses),
             confirm_conflicting_files=None if reads else FilesWithKeys.of(spark, snapshot, plan.source, plan.clauses),
         )
-        if result.already_committed:
-            staging.abandon()
+        staging.settle(unused=result.already_committed)
     return result_of(snapshot.table_uri, result, metrics, conflicts)
 
 
