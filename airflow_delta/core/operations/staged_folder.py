@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.actions.file_actions import DELETION_VECTOR
 from airflow_delta.core.errors import (
-    DeltaError,
+    CorruptLogError,
+    InvalidStatementError,
     StagedCommitDamagedError,
     StagedCommitNotFoundError,
     StorageAccessError,
@@ -190,7 +191,12 @@ def _decision_path(id: str) -> str:  # noqa: A002
 
 
 def unexpired_files(store: LogStore, now: int) -> Iterator[pa.Table]:
-    """The files (``path``, ``deletion_vector``) that may still be published, whatever the retention of a vacuum."""
+    """The files (``path``, ``deletion_vector``) that may still be published, whatever the retention of a vacuum.
+
+    Raises:
+        StorageAccessError: The storage refuses, so that what is staged is not known.
+        OSError: It does not answer.
+    """
     for status in store.list_from(STAGED_FOLDER):
         id, _, kind = status.path.rpartition("/")[2].partition(".")  # noqa: A001
         if kind != "json":
@@ -203,7 +209,7 @@ def unexpired_files(store: LogStore, now: int) -> Iterator[pa.Table]:
                 yield pa.table([changes, pa.nulls(len(changes), DELETION_VECTOR)], names=["path", "deletion_vector"])
         except StagedCommitNotFoundError:  # swept by another vacuum
             continue
-        except DeltaError as error:
+        except (CorruptLogError, InvalidStatementError) as error:  # no document of ours; a storage that fails ends the vacuum
             _logger.warning("%s: what is staged cannot be published: %s", store.table_uri, error)
 
 

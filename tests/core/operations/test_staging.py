@@ -435,6 +435,31 @@ def test_our_vacuum_spares_it_whatever_the_retention_and_sweeps_it_in_time(table
         table.log.publish(handle)
 
 
+@pytest.mark.parametrize("error", [StorageUnavailableError, CredentialsExpiredError])
+def test_a_vacuum_that_cannot_read_what_is_staged_deletes_nothing(table, error):
+    class Failing(LocalLogStore):
+        def read(self, path):
+            if path.startswith(STAGED_FOLDER):
+                raise error(uri=self.table_uri, detail="503 SlowDown")
+            return super().read(path)
+
+    handle, clock = table.stage(3).staged, table.log.clock
+    log = DeltaLog(Failing(str(table.root)), clock=lambda: clock() + 1_000)
+    with pytest.raises(error, match="SlowDown"):
+        log.vacuum(0, enforce_retention=False)
+    table.log.publish(handle)
+    assert table.numbers() == [1, 2, 3]
+
+
+def test_a_vacuum_passes_files_that_are_no_documents(table):
+    handle = table.stage(3).staged
+    for name in ("broken.json", "no id.json"):
+        (table.root / STAGED_FOLDER / name).write_text("{}")
+    table.log.vacuum(0, enforce_retention=False)
+    table.log.publish(handle)
+    assert table.numbers() == [1, 2, 3]
+
+
 def test_what_was_discarded_is_not_spared(table):
     handle = table.stage(3, name="elsewhere.parquet").staged
     assert table.log.discard(handle) == 0  # only directories of a statement's own are deleted
