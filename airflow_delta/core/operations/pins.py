@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from airflow_delta.core.errors import StorageAccessError
+from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
 _logger = logging.getLogger(__name__)
@@ -171,5 +171,5 @@ def release(store: LogStore, pins: Iterable[Pin]) -> None:
 
 def release_expired(store: LogStore, now: int) -> None:
     """Delete the pins that have expired at ``now``, as far as the storage lets us: they are only untidy."""
-    with suppress(OSError, StorageAccessError):
+    with suppress(OSError, DeltaError):
         release(store, [pin for pin in read_pins(store) if pin.expires <= now])

@@ -24,10 +24,10 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.actions.file_actions import DELETION_VECTOR
 from airflow_delta.core.errors import (
     CorruptLogError,
+    DeltaError,
     InvalidStatementError,
     StagedCommitDamagedError,
     StagedCommitNotFoundError,
-    StorageAccessError,
 )
 from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.record_counts import record_counts
@@ -213,8 +213,24 @@ def unexpired_files(store: LogStore, now: int) -> Iterator[pa.Table]:
             _logger.warning("%s: what is staged cannot be published: %s", store.table_uri, error)
 
 
-def sweep(store: LogStore, cutoff: int) -> None:
-    """Delete what was staged before ``cutoff`` (milliseconds since the epoch), as far as the storage lets us."""
-    with suppress(OSError, StorageAccessError):
-        if paths := [status.path for status in store.list_from(STAGED_FOLDER) if status.modification_time < cutoff]:
+def sweep(store: LogStore, cutoff: int, now: int) -> None:
+    """Delete what was staged before ``cutoff`` and has expired, as far as the storage lets us: it is only untidy.
+
+    Args:
+        store: The table.
+        cutoff: Milliseconds since the epoch; files that are younger may be decisions, or of documents that are being written.
+        now: Likewise.
+    """
+    with suppress(OSError, DeltaError):
+        old = [status.path for status in store.list_from(STAGED_FOLDER) if status.modification_time < cutoff]
+        if paths := [path for path in old if not _is_unexpired(store, path, now)]:
             store.delete(paths)
+
+
+def _is_unexpired(store: LogStore, path: str, now: int) -> bool:
+    """Whether a file is, or decides on, a document that has not expired."""
+    id = path.rpartition("/")[2].partition(".")[0]  # noqa: A001
+    try:
+        return load(store, StagedHandle(table=store.table_uri, id=id))[0].expires > now
+    except (StagedCommitNotFoundError, CorruptLogError, InvalidStatementError):
+        return False

@@ -181,7 +181,7 @@ def vacuum(
         result = _delete(log, snapshot, files_to_delete, pins, retention, origin=replace(origin, token=None), executor=executor)
     if not dry_run:
         release_expired(log.store, log.clock())
-        sweep(log.store, min(cutoff, log.clock() - retention.default))
+        sweep(log.store, min(cutoff, log.clock() - retention.default), log.clock())
         if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
             record_vacuumed_version(snapshot.store, min([due, *kept, *(pin.version for pin in result.pins)]))
     return result

@@ -435,6 +435,21 @@ def test_our_vacuum_spares_it_whatever_the_retention_and_sweeps_it_in_time(table
         table.log.publish(handle)
 
 
+def test_our_vacuum_spares_it_until_it_expires_though_the_retention_was_shortened_meanwhile(tmp_path):
+    table = Table(tmp_path / "t", **{"delta.deletedFileRetentionDuration": "interval 30 days"}).create()
+    handle = table.stage(3, token="s").staged
+    decide(table.log.store, "s", "publish", Origin())  # and then the process died
+    table.log.alter().set_properties({"delta.deletedFileRetentionDuration": "interval 1 day"})
+    table.later = 2 * DAY
+    assert table.log.vacuum().paths.to_pylist() == []
+    assert table.documents == ["s.decision", "s.json"]
+    with pytest.raises(StagedCommitOutdatedError, match="rule metadata_changed"):  # the reason, not that it is gone
+        table.log.publish(handle)
+    table.later = 31 * DAY
+    assert table.log.vacuum().paths.to_pylist() == [f"{AREA}/rows/a.parquet"]
+    assert table.documents == []
+
+
 @pytest.mark.parametrize("error", [StorageUnavailableError, CredentialsExpiredError])
 def test_a_vacuum_that_cannot_read_what_is_staged_deletes_nothing(table, error):
     class Failing(LocalLogStore):
