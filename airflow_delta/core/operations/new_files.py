@@ -29,7 +29,7 @@ class FileChoice:
         changed_before: Milliseconds since the epoch: files that changed later wait.
         max_files: Most files, oldest first; with ``look_back`` in the order of their paths, as a later look begins at the last.
         max_bytes: Most bytes, likewise; at least one file.
-        look_back: How many of the last known paths are listed again; None lists everything.
+        look_back: How many of the last known paths of the pattern are listed again; None lists everything.
         reload: Whether known files are wanted too.
     """
 
@@ -99,7 +99,7 @@ def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: Fil
         InvalidStatementError: The pattern is not a glob.
         OSError: The storage does not answer.
     """
-    start = "" if choice.look_back is None else _start(root, loaded, choice.look_back)
+    start = "" if choice.look_back is None else _start(root, loaded, choice.look_back, choice.pattern)
     found = list_files_below_root(source, start)
     is_hidden = pc.match_substring_regex(found["path"], _HIDDEN)
     found = found.filter(pc.and_not(pc.greater(found["size"], 0), is_hidden))  # what is empty may be filled later
@@ -158,11 +158,14 @@ def _places(root: str, files: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(root.rstrip("/"), files["path"], "/")
 
 
-def _start(root: str, loaded: LoadedFiles, look_back: int) -> str:
-    """The path below the folder at which the last known ones begin."""
+def _start(root: str, loaded: LoadedFiles, look_back: int, pattern: str | None) -> str:
+    """The path below the folder at which the last known ones of the pattern begin: other loads may know files far behind."""
     prefix = f"{root.rstrip('/')}/"
     known = loaded.files.select(["path"])
     known = known.filter(pc.starts_with(known["path"], prefix))
+    if pattern is not None:
+        below = pc.utf8_slice_codeunits(known["path"], len(prefix))
+        known = known.filter(pc.match_substring_regex(below, glob_regex(pattern)))
     last = pc.select_k_unstable(known, look_back, [("path", "descending")])
     return pc.min(known["path"].take(last)).as_py().removeprefix(prefix) if len(last) else ""
 

@@ -96,6 +96,15 @@ def test_a_look_back_lists_nothing_before_the_last_known_files():
     assert len(look(folder, look_back=2).files) == 10  # nothing is known yet
 
 
+@pytest.mark.parametrize("pattern", ["orders-*.json", "**/orders-*", "{orders,refunds}-*"])
+def test_a_look_back_begins_at_the_known_files_of_its_pattern_whatever_others_have_loaded(pattern):
+    folder = Folder("orders-01.json", "orders-02.json", "orders-03.json", "orders-04.json", "returns-01.csv")
+    of_others = known("returns-01.csv")
+    assert len(look(folder, of_others, look_back=1, pattern=pattern).files) == 4
+    found = look(folder, known("orders-02.json", "orders-03.json", "returns-01.csv"), look_back=1, pattern=pattern)
+    assert (names(found), found.known) == (["orders-04.json"], 1)  # 01 lies before the last one
+
+
 @pytest.mark.parametrize(
     "limits", [{"max_files": 2}, {"max_bytes": 14}, {"changed_before": 3}], ids=["max_files", "max_bytes", "min_age"]
 )
