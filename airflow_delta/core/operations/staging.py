@@ -225,10 +225,10 @@ def plan_publication(log: TableLog, handle: StagedHandle, origin: Origin) -> Pub
         if done is None:
             raise
         return replace(publication, done=done)
-    base = _base(log, staged)
     found = _published(log, replace(handle, base_version=staged.base_version))
     if found is not None:
         return replace(publication, done=found)
+    base = _base(log, staged)
     rebased = _rebase(log, staged, base, origin)
     if rebased.own is not None and rebased.own.actions.commit_info is not None:
         done = _result(rebased.own.version, staged.base_version, rebased.own.actions.commit_info)

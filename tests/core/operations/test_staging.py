@@ -105,6 +105,13 @@ def seen_by_others(table):
     return sorted(DeltaTable(table.root).to_pyarrow_table()["n"].to_pylist())
 
 
+def lose_versions(table, *versions):
+    """As a log cleanup behind the checkpoint, which takes checksums, too."""
+    for version in versions:
+        (table.root / f"_delta_log/{version:020d}.json").unlink()
+        (table.root / f"_delta_log/{version:020d}.crc").unlink()
+
+
 def test_staged_rows_are_seen_by_nobody_until_they_are_published(table):
     staged = table.stage(3, token="abc")
     assert (staged.committed, staged.version, staged.staged["id"]) == (False, 1, "abc")
@@ -172,6 +179,24 @@ def test_a_handle_is_published_once_however_often_it_is(table):
         path.unlink()  # as a vacuum does in time
     assert table.log.publish(handle).version == 2
     assert table.numbers() == [1, 2, 3, 4]
+
+
+def test_what_is_published_is_found_when_the_log_has_lost_the_version_behind_which_it_was_staged(table):
+    handle = table.stage(3).staged
+    assert table.log.publish(handle).version == 2
+    table.log.checkpoint()
+    lose_versions(table, 0, 1)
+    again = table.log.publish(handle)
+    assert (again.version, again.already_committed) == (2, True)
+
+
+def test_what_was_never_published_has_expired_with_the_version_behind_which_it_was_staged(table):
+    handle = table.stage(3).staged
+    table.append("second.parquet", 4)
+    table.log.checkpoint()
+    lose_versions(table, 0, 1)
+    with pytest.raises(StagedCommitExpiredError, match="lost version 1"):
+        table.log.publish(handle)
 
 
 def test_publishing_is_rebased_over_commits_that_do_no_harm(table):
