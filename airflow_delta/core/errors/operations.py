@@ -37,7 +37,7 @@ class VacuumIncompleteError(DeltaError):
     code = "DELTA_VACUUM_INCOMPLETE"
     retryable = True
     message = "vacuum of {table} deleted {deleted} files and left {left}, for example {example!r}: {detail}"
-    remedy = "run it again: it continues with the remaining files"
+    remedy = "let its files be deleted, where the storage refuses it, and run it again: it continues with the remaining files"
     table: str
     deleted: int
     left: int
@@ -74,7 +74,7 @@ class DeletionIncompleteError(DeltaError):
     code = "DELTA_DELETION_INCOMPLETE"
     retryable = True
     message = "of the files of {table}, {deleted} were deleted and {left} are left, for example {example!r}: {detail}"
-    remedy = "run it again: it continues with the remaining files"
+    remedy = "let its files be deleted, where the storage refuses it, and run it again: it continues with the remaining files"
     table: str
     deleted: int
     left: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from airflow_delta.core.errors import DeltaError, StorageAccessError
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import scheme_of
 
@@ -32,14 +33,15 @@ class FailedDelete:
 
 
 def delete_in_bulk(store: LogStore, paths: pa.Array) -> list[FailedDelete]:
-    """Delete the files, many at once; what fails does not keep the others."""
+    """Delete the files, many at once; what is refused, or not answered, does not keep the others."""
     pieces = [paths.slice(start, _DELETED_AT_ONCE) for start in range(0, len(paths), _DELETED_AT_ONCE)]
 
     def delete(piece: pa.Array) -> FailedDelete | None:
         try:
             store.delete(piece.to_pylist())
-        except OSError as error:
-            return FailedDelete(example=piece[0].as_py(), number=len(piece), detail=str(error))
+        except (OSError, StorageAccessError) as error:  # such as of one file that is held
+            detail = error.claim() if isinstance(error, DeltaError) else str(error)
+            return FailedDelete(example=piece[0].as_py(), number=len(piece), detail=detail)
         return None
 
     threads = 1 if scheme_of(store.table_uri) in LOCAL_SCHEMES else _THREADS

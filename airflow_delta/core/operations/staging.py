@@ -387,11 +387,7 @@ def _delete_files(log: TableLog, staged: StagedCommit) -> int:
         snapshot = log.refresh()
         known = [files.select(["path", "deletion_vector"]) for files in (snapshot.files(), snapshot.tombstones())]
         paths = paths.filter(pc.invert(pc.is_in(paths, named_paths(known, table=log.table_uri).combine_chunks())))
-    try:
-        failed = delete_in_bulk(log.store, paths.combine_chunks())
-    except StorageAccessError as error:
-        _logger.warning("%s: discarded files are left to a vacuum: %s", log.table_uri, error)
-        return 0
+    failed = delete_in_bulk(log.store, paths.combine_chunks())
     for failure in failed:
         _logger.warning("%s: %d discarded files are left to a vacuum: %s", log.table_uri, failure.number, failure.detail)
     return len(paths) - sum(failure.number for failure in failed)

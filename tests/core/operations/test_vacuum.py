@@ -17,6 +17,7 @@ from airflow_delta.core.errors import (
     CorruptLogError,
     InvalidTablePropertyError,
     RetentionTooShortError,
+    StorageAccessError,
     UnsupportedWriterFeatureError,
     VacuumIncompleteError,
 )
@@ -331,12 +332,13 @@ def test_a_deletion_that_fails_is_recorded_and_reported(real_table, monkeypatch)
     table.file("old.parquet", age_days=30)
 
     def fail(_paths):
-        raise PermissionError("read-only")
+        raise StorageAccessError(uri=str(table.root), detail="read-only")
 
     monkeypatch.setattr(table.log.store, "delete", fail)
     with pytest.raises(VacuumIncompleteError) as caught:
         table.log.vacuum()
     assert (caught.value.deleted, caught.value.left, caught.value.example) == (0, 1, "old.parquet")
+    assert caught.value.detail == f"the storage of {table.root} refused: read-only"
     assert table.log.history(1)[0].commit_info.operation_parameters == {"status": "FAILED"}
 
 

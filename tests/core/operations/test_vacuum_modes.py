@@ -14,6 +14,7 @@ from airflow_delta.core.actions import removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     InvalidStatementError,
+    StorageAccessError,
     UnsupportedReaderFeatureError,
     UnsupportedWriterFeatureError,
     VacuumIncompleteError,
@@ -297,6 +298,26 @@ def test_a_deletion_that_fails_in_part_shows_what_is_left_and_a_repeated_one_end
     monkeypatch.undo()
     assert table.log.vacuum().files == 2
     assert table.files() == {"b", "c"}
+
+
+def test_a_file_that_may_not_be_deleted_keeps_none_of_another_request(monkeypatch):
+    table = AgedTable()
+    for number in range(2_500):
+        table.file(f"f{number:04d}")
+    table.now = 10 * DAY
+    delete = table.store.delete
+
+    def refuse_one(paths):  # as S3 answers for an object under a legal hold: the others of the request go
+        paths = list(paths)
+        delete([path for path in paths if path != "f0000"])
+        if "f0000" in paths:
+            raise StorageAccessError(uri="memory", detail="f0000: AccessDenied")
+
+    monkeypatch.setattr(table.store, "delete", refuse_one)
+    with pytest.raises(VacuumIncompleteError, match="f0000: AccessDenied") as caught:
+        table.log.vacuum()
+    assert (caught.value.deleted, caught.value.left) == (1_500, 1_000)
+    assert table.files() == {"f0000"}
 
 
 def test_many_files_are_deleted_in_pieces_of_a_thousand(monkeypatch):
