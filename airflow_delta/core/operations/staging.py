@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from airflow_delta.core.errors import (
     StagedCommitPublishedError,
     StorageAccessError,
     TableExistsError,
+    TokenHistoryLostError,
     VersionNotFoundError,
 )
 from airflow_delta.core.log.history import find_commit
@@ -352,7 +354,8 @@ def _expired(log: TableLog, staged: StagedCommit, detail: str) -> StagedCommitEx
 def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
     """Drop what is staged: it can no longer be published. How many of its files were there to be deleted.
 
-    Files that cannot be deleted are left to a vacuum. A second call, and one for what has gone long ago, does no harm.
+    Files that cannot be deleted are left to a vacuum, as are those of what has expired after somebody began to publish it. A
+    second call, and one for what has gone long ago, does no harm.
 
     Raises:
         StagedCommitPublishedError: It has been published.
@@ -362,8 +365,9 @@ def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
     if handle.id is None:
         return 0
     table, store = log.table_uri, log.store
-    if (done := _published(log, handle)) is not None:
-        raise StagedCommitPublishedError(table=table, id=handle.id, version=done.version)
+    with suppress(TokenHistoryLostError):  # the decision says it as well, if it is still there
+        if (done := _published(log, handle)) is not None:
+            raise StagedCommitPublishedError(table=table, id=handle.id, version=done.version)
     try:
         staged, _ = load(store, handle)
     except StagedCommitNotFoundError:
@@ -373,6 +377,11 @@ def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
             done = plan_publication(log, handle, origin).done
         except StagedCommitOutdatedError:  # whoever began to publish it meets the same commit: it never will be
             return _delete_files(log, staged)
+        except (
+            StagedCommitExpiredError,
+            TokenHistoryLostError,
+        ):  # nobody begins to publish it any more; who has begun may be at it
+            return 0
         if done is None:
             raise StagedCommitPendingError(table=table, id=staged.id)
         raise StagedCommitPublishedError(table=table, id=staged.id, version=done.version)

@@ -331,6 +331,32 @@ def test_what_can_never_be_published_can_be_discarded_whoever_has_tried(table):
     assert table.numbers() == [1, 1, 2]
 
 
+def test_what_has_expired_can_be_discarded_whoever_has_begun_to_publish_it(table):
+    handle = table.stage(3).staged
+    decide(table.log.store, handle["id"], "publish", Origin())  # and then the process died
+    table.later = 8 * DAY
+    assert table.log.discard(handle) == 0
+    with pytest.raises(StagedCommitExpiredError):
+        table.log.publish(handle)
+    assert table.log.vacuum().paths.to_pylist() == [f"{AREA}/rows/a.parquet"]
+    assert table.log.discard(handle) == 0
+
+
+@pytest.mark.parametrize("decision", ["publish", None])
+def test_what_was_staged_behind_a_version_that_the_log_has_lost_can_be_discarded(table, decision):
+    handle = table.stage(3, token="s").staged
+    if decision is not None:
+        decide(table.log.store, "s", decision, Origin())
+    table.append("second.parquet", 4)
+    table.append("third.parquet", 5)
+    table.log.checkpoint()
+    lose_versions(table, 0, 1, 2)
+    assert table.log.discard(handle) == (1 if decision is None else 0)
+    for document in (table.root / STAGED_FOLDER).iterdir():
+        document.unlink()
+    assert table.log.discard(handle) == 0
+
+
 def test_of_publishers_and_discarders_at_once_all_agree(tmp_path):
     for number in range(12):
         table = Table(tmp_path / str(number)).create()
