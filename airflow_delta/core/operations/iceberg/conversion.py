@@ -174,17 +174,36 @@ class _Step:
             kept = self._kept(changed)
         except UNREADABLE:
             return None
-        return None if kept is None else self.manifests.merged([*kept, *self._added(changed)], self.spec.spec_id)
+        if kept is None:
+            return None
+        listed = [*kept, *self._added(changed)]
+        try:
+            return self.manifests.merged(listed, self.spec.spec_id)
+        except UNREADABLE:
+            return None
 
     def _kept(self, changed: ChangedFiles) -> list[ManifestFile] | None:
         current = self.base.current_snapshot() if self.base else None
         manifests = [each for each in current.manifests(self.manifests.io) if names_files(each)] if current else []
         if len(manifests) > _MOST_MANIFESTS:
             raise ValueError(f"{len(manifests)} manifests")
+        if not self._are_there(manifests):
+            return None
         names = absolute_names(changed.removed, self.manifests.location).to_pylist()
         added = set(absolute_names(changed.added["path"], self.manifests.location).to_pylist()) if names else set()
         kept = self.manifests.without(manifests, frozenset(names)) if names else manifests
         return kept if set(names) - added <= self.manifests.found else None
+
+    def _are_there(self, manifests: Sequence[ManifestFile]) -> bool:
+        """Whether no manifest was lost; behind the commit that was converted last nothing is requested.
+
+        While the property is off, a vacuum takes manifests for files that nothing needs.
+        """
+        actions = self.wanted.actions
+        if self.base and actions and actions.metadata is None and _version_of(self.base) == self.wanted.version - 1:
+            return True
+        there = {file.path for file in self.log.store.list_from(FOLDER)}
+        return there.issuperset(self.manifests.io.path(each.manifest_path) for each in manifests)
 
     def _added(self, changed: ChangedFiles) -> list[ManifestFile]:
         check_convertible(changed.added, table=self.log.table_uri)

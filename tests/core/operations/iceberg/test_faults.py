@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import threading
+import time
 import zlib
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from airflow_delta.core.operations.iceberg import bounded_avro
 from airflow_delta.core.operations.iceberg.schema import iceberg_schema
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.storage.local_log_store import LocalLogStore
-from tests.core.iceberg_tables import V2, V3
+from tests.core.iceberg_tables import UNIFORM, V2, V3
 
 HINT = "metadata/version-hint.text"
 
@@ -64,6 +65,38 @@ def mark_rows_as_deleted(table):
     index = files.column_names.index("deletion_vector")
     marked = files.set_column(index, files.schema.field(index), pa.array([vector], files.schema.field(index).type))
     return table.commit(adds=marked, removes=removes_of(files, deletion_timestamp=1, data_change=True))
+
+
+# -- lost manifests
+
+
+def test_manifests_that_a_vacuum_took_while_the_property_was_off_are_written_anew(make):
+    table = make()
+    for number in range(3):
+        table.append({"id": number, "v": "a"})
+    week_ago = time.time() - 8 * 86_400
+    for file in Path(table.root, "metadata").iterdir():
+        os.utime(file, (week_ago, week_ago))
+    table.append({"id": 3, "v": "a"})  # so that the last metadata file outlives the vacuum
+    table.log.alter().unset_properties("delta.universalFormat.enabledFormats")
+    assert table.log.vacuum().files
+    result = table.log.alter().set_properties(UNIFORM)
+    assert (result.hook_failures, result.after_commit["iceberg"]["is_from_scratch"]) == ((), True)
+    assert table.check() == [0, 1, 2, 3]
+    assert table.append({"id": 4, "v": "a"}).after_commit["iceberg"]["is_from_scratch"] is False
+    assert table.check() == [0, 1, 2, 3, 4]
+
+
+def test_a_manifest_that_was_lost_is_made_up_for_when_small_ones_are_united(make, monkeypatch):
+    monkeypatch.setattr("airflow_delta.core.operations.iceberg.manifests.MOST_SMALL", 4)
+    table = make()
+    for number in range(3):
+        table.append({"id": number, "v": "a"})
+    lost = table.iceberg.current_snapshot().manifests(table.iceberg.io)[-1]
+    Path(lost.manifest_path.removeprefix("file://")).unlink()  # as a vacuum of another engine may do
+    failures = [table.append({"id": number, "v": "b"}).hook_failures for number in range(3, 6)]
+    assert failures == [()] * 3
+    assert table.check() == list(range(6))
 
 
 # -- races, kills, lost answers
