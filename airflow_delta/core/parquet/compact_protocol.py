@@ -19,6 +19,8 @@ _MOST_BITS = 64
 _SIZES = {TRUE: 0, FALSE: 0, I8: 1, DOUBLE: _DOUBLE_BYTES}
 """Bytes of a field's value."""
 _MOST_FIELD = (1 << 15) - 1
+_MOST_ITEMS = 1 << 22
+"""Of all lists together, where only parts of a stranger's structs are wanted: some seconds."""
 _HEADS = bytes(step << 4 | kind for step in range(1, 16) for kind in (I16, I32, I64))
 _INTEGERS = re.compile(rb"(?:[" + re.escape(_HEADS) + rb"][\x80-\xff]*[\x00-\x7f])*")
 """As many fields that hold integers as follow each other."""
@@ -46,7 +48,8 @@ class Wanted(NamedTuple):
     """What is read of a struct; all else is passed over.
 
     Attributes:
-        fields: The numbers of fields, each with what is read of its struct, or of the structs of its list; all of it when None.
+        fields: The numbers of fields, each with what is read of its struct; None for a plain value, or a list of them. Of a
+            struct or a list that is there instead, a stranger's of any size, only the kind is known; its value is None.
         lists: The kind of the items of lists, by field: other readers take it for granted, whatever the list says itself.
     """
 
@@ -82,10 +85,10 @@ def nested_structs(content: bytes, path: Sequence[int], wanted: Wanted) -> Itera
         wanted: What is read of the structs.
 
     Raises:
-        ValueError: As ``read_struct``; or a list has items of another kind than it is known to have.
+        ValueError: As ``read_struct``; or a list has items of another kind than it is known to have, or all have too many.
     """
     try:
-        yield from _Reader(content, 0).nested(path, wanted)
+        yield from _Reader(content, 0, _MOST_ITEMS).nested(path, wanted)
     except IndexError as error:
         raise ValueError("the struct does not end") from error
 
@@ -98,9 +101,10 @@ def struct_bytes(struct: Struct) -> bytes:
 
 
 class _Reader:
-    def __init__(self, content: bytes, start: int) -> None:
+    def __init__(self, content: bytes, start: int, most_items: int | None = None) -> None:
         self._content = content
         self._at = start
+        self._left = len(content) if most_items is None else most_items  # an item has at least a byte
 
     @property
     def position(self) -> int:
@@ -128,6 +132,9 @@ class _Reader:
                 raise ValueError(f"the field {number} comes twice")
             elif kind in (TRUE, FALSE):
                 struct[number] = Field(kind, kind == TRUE)
+            elif inner is not None and _is_unexpected(kind, inner[number], is_list=number in lists):
+                self._pass(kind, level)
+                struct[number] = Field(kind, None)
             else:
                 value = self._value(kind, level, None if inner is None else inner[number], lists.get(number))
                 struct[number] = Field(kind, value)
@@ -149,7 +156,11 @@ class _Reader:
         head = self._byte()
         if expected is not None and head & 0xF != expected:
             raise ValueError(f"a list of items of the kind {head & 0xF} where {expected} is known")
-        return head & 0xF, self._unsigned() if head >> 4 == _LONG_LIST else head >> 4
+        size = self._unsigned() if head >> 4 == _LONG_LIST else head >> 4
+        self._left -= size
+        if self._left < 0:
+            raise ValueError("lists of too many items")
+        return head & 0xF, size
 
     def _value(self, kind: int, level: int, wanted: Wanted | None = None, items: int | None = None) -> Any:
         match kind:
@@ -229,6 +240,10 @@ class _Reader:
     def _signed(self) -> int:
         number = self._unsigned()
         return (number >> 1) ^ -(number & 1)
+
+
+def _is_unexpected(kind: int, wanted: Wanted | None, *, is_list: bool) -> bool:
+    return not is_list if kind in (LIST, SET) else kind == STRUCT and wanted is None
 
 
 def _check_level(level: int) -> None:

@@ -23,7 +23,7 @@ NOT_UNDERSTOOD: Final = (ArithmeticError, AttributeError, LookupError, TypeError
 
 _END_BYTES = 8  # the length of the footer, and the magic bytes
 _FIRST_BYTES = 64 << 10  # read at once: most footers are shorter
-_MOST_BYTES = 32 << 20  # some five seconds
+_MOST_BYTES = 32 << 20  # some five seconds; half a minute of a footer that is made for it
 
 _ROW_GROUPS, _COLUMNS = 4, 1
 _META_DATA, _CRYPTO = 3, 8  # of ColumnChunk

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import deltalake
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_delta.core.parquet import compact_protocol
 from airflow_delta.core.parquet.compact_protocol import BINARY, I8, I64, LIST, STRUCT, Field, Items, read_struct, struct_bytes
 from airflow_delta.core.parquet.foreign_footer import ForeignFooter
 from tests.core.parquet import hostile_footers
@@ -26,8 +28,8 @@ def footer_with(edit):
     return ForeignFooter.read(pa.BufferReader(content + len(content).to_bytes(4, "little") + b"PAR1"))
 
 
-def bound(number, value):
-    return lambda _, described: described[12].value.update({number: Field(BINARY, value)})
+def bound(number, value, kind=BINARY):
+    return lambda _, described: described[12].value.update({number: Field(kind, value)})
 
 
 def sizes(**fields):
@@ -51,6 +53,8 @@ def levels(*counts):
         pytest.param(sizes(_3=levels(3)), {1}, id="histogram of a column without NULL"),
         pytest.param(sizes(_1=Field(I64, 5)), {1}, id="bytes of text"),
         pytest.param(lambda _, described: described.update({1: Field(5, 2)}), {1}, id="another type"),
+        pytest.param(bound(5, {}, STRUCT), EVERY, id="greatest a struct"),
+        pytest.param(lambda _, described: described.update({12: Field(LIST, Items(STRUCT, [{}]))}), EVERY, id="a list"),
         pytest.param(lambda chunk, _: chunk.update({8: Field(STRUCT, {})}), EVERY, id="encrypted"),
         pytest.param(lambda chunk, _: chunk.pop(3), EVERY, id="no description"),
         pytest.param(lambda _, described: described.update({2: Field(LIST, Items(I8, [0]))}), EVERY, id="list of others"),
@@ -58,6 +62,24 @@ def levels(*counts):
 )
 def test_a_column_with_broken_statistics_is_named_and_no_other(edit, expected):
     assert footer_with(edit).unreadable == expected
+
+
+@pytest.mark.parametrize("place", [5, 40], ids=["bound", "unknown field"])
+def test_lists_of_any_size_where_none_belong_are_not_built(place):
+    many = Field(LIST, Items(LIST, [Items(STRUCT, [{}] * 200_000)] * 2))
+    footer = footer_with(lambda _, described: described[12].value.update({place: many}))
+    tracemalloc.start()
+    try:
+        assert footer.unreadable == (EVERY if place == 5 else frozenset())
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_footer_with_more_items_than_can_be_looked_at_has_no_statistics(monkeypatch):
+    monkeypatch.setattr(compact_protocol, "_MOST_ITEMS", 1_000)
+    assert footer_with(sizes(_9=Field(LIST, Items(STRUCT, [{}] * 100)))).unreadable == frozenset()
+    assert footer_with(sizes(_9=Field(LIST, Items(STRUCT, [{}] * 1_000)))).unreadable == EVERY
 
 
 def test_a_row_group_that_lacks_a_column_leaves_it_without_statistics():
