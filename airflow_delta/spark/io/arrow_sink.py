@@ -51,6 +51,7 @@ def write_in_workers(frame: DataFrame, sink: FileSink, aggregates: Mapping[str, 
         codec=codec_for_arrow(configuration),
         file_bytes=target_file_size(configuration) or FILE_BYTES,
     )
+    began = system_clock()  # no file is older: who reckons from here how long vacuums spare it is never too late
     with typed_worker_errors():
         if here:
             results = done_here(worker, plainly_named.toArrow().to_batches(), RESULT)
@@ -59,7 +60,7 @@ def write_in_workers(frame: DataFrame, sink: FileSink, aggregates: Mapping[str, 
     described = {
         **{name: results[name] for name in results.column_names},
         "path": pa.array([staging.log_path(f"{staging.root}/{path}") for path in results["path"].to_pylist()], pa.string()),
-        "modification_time": pa.repeat(pa.scalar(system_clock()), len(results)),
+        "modification_time": pa.repeat(pa.scalar(began), len(results)),
     }
     files = pa.table([described[name] for name in WRITTEN_FILE.names], schema=WRITTEN_FILE)
     return WrittenFiles(files=files, observed=observed())

@@ -63,6 +63,14 @@ def described(table, staged):
     return found
 
 
+def test_files_are_never_said_to_be_younger_than_they_are(spark, table, sink):
+    """A staged commit expires before vacuums may delete its first file."""
+    rows = spark.sql(ROWS)
+    with StagingArea(table) as staging:
+        for add in write_rows(rows, staging, metadata_of(rows, "p")).adds.to_pylist():
+            assert add["modification_time"] <= (Path(table) / add["path"]).stat().st_mtime_ns // 1_000_000
+
+
 def test_both_sinks_write_the_same_rows_types_and_statistics(spark, table, monkeypatch):
     rows, found = spark.sql(ROWS), {}
     for engine in Engine:
