@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.actions import NO_ADDS, DomainMetadata, Metadata, Origin, Protocol, removes_of
+from airflow_delta.core.actions import NO_ADDS, DomainMetadata, Metadata, Origin, Protocol, SetTransaction, removes_of
 from airflow_delta.core.errors import (
     AppendOnlyTableError,
     CloneTargetNotEmptyError,
@@ -28,6 +28,7 @@ from airflow_delta.core.operations.absolute_paths import absolute_deletion_vecto
 from airflow_delta.core.operations.clone_sources import register_clone
 from airflow_delta.core.operations.copied_files import as_copied, check_copies, files_to_copy
 from airflow_delta.core.operations.file_copier import FileCopier
+from airflow_delta.core.operations.loaded_files import copy_loaded_files
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import check_contained
 from airflow_delta.core.schema.column_mapping import mapping_mode
@@ -154,8 +155,9 @@ def deep_clone(
 ) -> CloneResult:
     """Make ``target`` a table as ``shallow_clone`` does, on copies of the source's files: it outlives its source.
 
-    Statistics, tags and deletion vectors are copied with the files. The two may lie on different kinds of storage. A killed run
-    leaves copies that no version names, which a vacuum of the target deletes.
+    Statistics, tags and deletion vectors are copied with the files, and so is the memory of which files COPY INTO has loaded.
+    The two may lie on different kinds of storage. A killed run leaves copies that no version names; a vacuum of the target
+    deletes them.
 
     Args:
         source: The version to clone.
@@ -214,10 +216,11 @@ def _clone(
     result = replace(result, created=True, removed_files=len(replaced), removed_bytes=_bytes(replaced))
     transaction = _transaction(target, there, metadata, protocol)
 
-    def commit(adds: pa.Table, result: CloneResult) -> CloneResult:
+    def commit(adds: pa.Table, result: CloneResult, loaded: Iterable[SetTransaction] = ()) -> CloneResult:
         committed = transaction.commit(
             adds=adds,
             removes=removes_of(replaced, deletion_timestamp=target.clock(), data_change=True),
+            transactions=loaded,
             domains=cloned_domains(source, there),
             operation=Operation(
                 name="CLONE",
@@ -239,8 +242,9 @@ def _clone(
     result = replace(result, copied_files=result.files, copied_bytes=result.bytes)
     with StagingArea(target.store) as staging:
         adds = _copied(source, files, target, staging.name, copier) if len(files) else files
+        loaded = copy_loaded_files(source, target.store, target.clock())
         staging.keep()
-        result = commit(with_new_row_ids(adds), result)
+        result = commit(with_new_row_ids(adds), result, loaded)
         staging.settle(unused=result.commit is not None and result.commit.already_committed)
     return result
 

@@ -13,7 +13,8 @@ checkpoint, and the domain needs a table feature. So they lie in immutable Parqu
   with the logarithm of the loads. Whatever no newest commit names goes after a week: what killed loads have left, too.
 * The folder's name starts with an underscore: no engine takes it for data, and no vacuum touches it.
 
-RESTORE and time travel do not change what is remembered: Delta's RESTORE keeps ``txn`` actions as they are.
+RESTORE and time travel do not change what is remembered: Delta's RESTORE keeps ``txn`` actions as they are. A deep clone, which
+holds the rows, gets the memory of the version that was cloned.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ import logging
 import secrets
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from airflow_delta.core.actions import SetTransaction
 from airflow_delta.core.errors import DeltaError, LoadedFilesLostError
 from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
@@ -151,6 +153,31 @@ def write_loaded_files(store: LogStore, loaded: LoadedFiles, files: pa.Table) ->
     pq.write_table(table, content, compression="zstd", use_dictionary=False, column_encoding={"path": "DELTA_BYTE_ARRAY"})
     store.write_if_absent(part_path(part.number), content.getvalue())
     return LoadedFiles(parts=(*named, part))
+
+
+def copy_loaded_files(source: Snapshot, target: LogStore, now: int) -> tuple[SetTransaction, ...]:
+    """Write what a version remembers into one part of a copy of its table; gives the action by which it counts there.
+
+    Of what is lost the copy gets the action alone: loads into it end as those into the source.
+
+    Args:
+        source: The version that is copied.
+        target: The copy.
+        now: Milliseconds since the epoch.
+
+    Raises:
+        OSError: A storage does not answer.
+        StorageAccessError: It refuses.
+    """
+    progress = source.transactions.get(APP_ID)
+    if progress is None:
+        return ()
+    number: int | None = progress.version
+    try:
+        number = write_loaded_files(target, LoadedFiles(), read_loaded_files(source.store, source).files).head
+    except LoadedFilesLostError as error:
+        _logger.warning("%s: the copy needs a load with reload=True first: %s", target.table_uri, error.claim())
+    return (replace(progress, version=number or 0, last_updated=now),)
 
 
 def sweep_loaded_files(store: LogStore, keep: Iterable[LoadedFiles], now: int, *, keep_for: int = 0) -> None:

@@ -18,6 +18,7 @@ from airflow_delta.core.operations.loaded_files import (
     LOADED_FILE,
     LOADED_FOLDER,
     LoadedFiles,
+    copy_loaded_files,
     part_path,
     read_loaded_files,
     sweep_loaded_files,
@@ -225,6 +226,48 @@ def test_a_sweep_that_is_refused_behind_the_commit_does_not_fail_the_load(error,
 
     sweep_loaded_files(Refusing(), [LoadedFiles()], 0)
     assert str(error) in caplog.text
+
+
+def test_a_deep_clone_remembers_what_its_version_had_loaded_in_one_part(log, tmp_path):
+    first = remember(log, remember(log, LoadedFiles(), "a"), "b", "c", "d", "e")
+    remember(log, first, "late")
+    target = tmp_path / "clone"
+    log.deep_clone(str(target), version=2)
+    clone = DeltaLog.for_table(str(target))
+    cloned = read_loaded_files(clone.store, clone.snapshot())
+    assert (names_of(cloned), len(cloned.parts)) == (["a", "b", "c", "d", "e"], 1)
+    assert clone.history(1)[0].commit_info.operation == "CLONE"
+    assert names_of(remember(clone, cloned, "f")) == ["a", "b", "c", "d", "e", "f"]
+    log.deep_clone(str(target), mode="replace")  # the rows of f are gone, and those of late there
+    assert names_of(read_loaded_files(clone.store, clone.refresh())) == ["a", "b", "c", "d", "e", "late"]
+
+
+def test_a_deep_clone_of_a_table_without_loads_leaves_the_memory_of_the_one_that_it_replaces(log, tmp_path):
+    other = DeltaLog.for_table(str(tmp_path / "other"))
+    other.create(NewTable(schema=SCHEMA))
+    remember(log, LoadedFiles(), "a")
+    other.deep_clone(str(tmp_path / "table"), mode="replace")
+    assert names_of(read_loaded_files(log.store, log.refresh())) == ["a"]
+
+
+def test_a_deep_clone_of_a_table_whose_memory_is_lost_refuses_loads_as_that_does(log, tmp_path, caplog):
+    first = remember(log, LoadedFiles(), "a")
+    log.store.delete([part_path(first.head)])
+    result = log.deep_clone(str(tmp_path / "clone"))
+    clone = DeltaLog.for_table(str(tmp_path / "clone"))
+    assert result.created
+    assert "reload=True" in caplog.text
+    with pytest.raises(LoadedFilesLostError, match=part_path(first.head)):
+        read_loaded_files(clone.store, clone.snapshot())
+
+
+def test_the_memory_of_a_deep_clone_that_was_killed_before_its_commit_counts_for_nothing(log, tmp_path):
+    remember(log, remember(log, LoadedFiles(), "a"), "b")
+    other = DeltaLog.for_table(str(tmp_path / "other"))
+    (said,) = copy_loaded_files(log.refresh(), other.store, 1)
+    other.create(NewTable(schema=SCHEMA))
+    assert other.store.exists(part_path(said.version))
+    assert names_of(read_loaded_files(other.store, other.snapshot())) == []
 
 
 def test_what_no_commit_names_goes_after_a_week(log):
