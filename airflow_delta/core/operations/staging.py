@@ -30,7 +30,6 @@ from airflow_delta.core.errors import (
     StagedCommitOutdatedError,
     StagedCommitPendingError,
     StagedCommitPublishedError,
-    StorageAccessError,
     TableExistsError,
     TokenHistoryLostError,
     VersionNotFoundError,
@@ -110,7 +109,7 @@ def _document(log: TableLog, attempt: CommitAttempt, id: str) -> bytes:  # noqa:
     """The document that is there. Raises ``CommitStateUnknownError`` where it cannot be read: it may be of this attempt."""
     try:
         return log.store.read(staged_path(id))
-    except (OSError, StorageAccessError) as error:
+    except (OSError, DeltaError) as error:
         raise _unknown(attempt, id, error) from error
 
 

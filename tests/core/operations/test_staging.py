@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from airflow_delta.core.actions import ADD_FILE, Metadata, Origin, Protocol, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
+    AccessDeniedError,
     CommitStateUnknownError,
     CredentialsExpiredError,
     InvalidStatementError,
@@ -266,7 +267,16 @@ def test_a_second_try_finds_what_the_first_has_staged(table):
     assert table.numbers() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("also_fails", [None, StorageUnavailableError, CredentialsExpiredError])
+@pytest.mark.parametrize(
+    "also_fails",
+    [
+        None,
+        StorageUnavailableError(uri="t", detail="timeout"),
+        CredentialsExpiredError(uri="t", detail="old"),
+        AccessDeniedError(table="t", detail="the catalog gives no new keys"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 def test_a_lost_answer_leaves_the_staged_files_and_the_next_try_publishes_them(table, also_fails):
     class LosingStore(LocalLogStore):
         def write_if_absent(self, path, content):
@@ -277,7 +287,7 @@ def test_a_lost_answer_leaves_the_staged_files_and_the_next_try_publishes_them(t
 
         def read(self, path):
             if also_fails is not None and path.startswith(STAGED_FOLDER):
-                raise also_fails(uri=self.table_uri, detail="timeout")
+                raise also_fails
             return super().read(path)
 
     log = DeltaLog(LosingStore(str(table.root))).staging("s")
