@@ -376,10 +376,7 @@ def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
             done = plan_publication(log, handle, origin).done
         except StagedCommitOutdatedError:  # whoever began to publish it meets the same commit: it never will be
             return _delete_files(log, staged)
-        except (
-            StagedCommitExpiredError,
-            TokenHistoryLostError,
-        ):  # nobody begins to publish it any more; who has begun may be at it
+        except (StagedCommitExpiredError, TokenHistoryLostError):  # who has begun may be at it; nobody else begins any more
             return 0
         if done is None:
             raise StagedCommitPendingError(table=table, id=staged.id)
