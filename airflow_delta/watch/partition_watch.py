@@ -79,8 +79,9 @@ class PartitionWatch:
             snapshot = self._log.refresh()
         except TableNotFoundError:
             return None
+        rows = rows_in(snapshot, self.wait.partitions)  # what raises has not counted this version
         self.wait = replace(self.wait, after=snapshot.version)
-        return snapshot.version if rows_in(snapshot, self.wait.partitions) >= self.wait.min_rows else None
+        return snapshot.version if rows >= self.wait.min_rows else None
 
 
 def rows_in(snapshot: Snapshot, partitions: str) -> int:

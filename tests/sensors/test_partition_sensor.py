@@ -1,17 +1,22 @@
 """Waiting for partitions that hold rows: what is there counts, whichever commits it came with."""
 
 import asyncio
+import hashlib
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
-from airflow_delta.core.errors import DeltaError, InvalidStatementError
+from airflow_delta.core.errors import DeltaError, InvalidStatementError, StorageUnavailableError
+from airflow_delta.core.log.file_names import checkpoint_path, commit_path
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.sensors import DeltaPartitionSensor
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch import bounded_log
 from airflow_delta.watch.partition_watch import PartitionWait
-from tests.core.builders import add, remove
+from tests.core.builders import CHECKPOINT, add, protocol, remove
 from tests.watched_table import WatchedTable
 
 DAY = "day = DATE'2026-01-02'"
@@ -79,9 +84,46 @@ def test_a_poke_without_a_new_version_is_one_request(table, monkeypatch):
     assert requests == ["exists"]
 
 
+def test_a_version_that_could_not_be_counted_is_counted_by_the_next_poll(table, monkeypatch):
+    watch = PartitionWait(partitions=DAY).watch(table.store)
+    assert watch.poll() is None
+    version, files = table.write(day="2026-01-02"), Snapshot.files
+    answers = iter([StorageUnavailableError(uri="t", detail="503")])
+
+    def failing(snapshot, *arguments):
+        error = next(answers, None)
+        if error:
+            raise error
+        return files(snapshot, *arguments)
+
+    monkeypatch.setattr(Snapshot, "files", failing)
+    with pytest.raises(StorageUnavailableError):
+        watch.poll()
+    assert (watch.wait.after, watch.poll()) == (0, version)
+
+
 @pytest.mark.parametrize("most_bytes", [bounded_log.MOST_BYTES, 10], ids=["here", "in a process of its own"])
 def test_it_waits_in_the_triggerer(table, monkeypatch, most_bytes):
     monkeypatch.setattr(bounded_log, "MOST_BYTES", most_bytes)
+    assert fired_by_a_commit(table) == 1
+
+
+def test_it_waits_in_the_triggerer_for_a_table_whose_checkpoint_is_read_elsewhere(table):
+    table.commit("WRITE")
+    definition = json.loads(table.store.read(commit_path(0)).splitlines()[2])
+    adds = [
+        file(1, day="2026-01-01", name=f"{hashlib.sha256(b'%d' % number).hexdigest()[:40]}.parquet") for number in range(16_000)
+    ]
+    with table.store.open_output(checkpoint_path(1)) as stream:
+        pq.write_table(pa.Table.from_pylist([protocol(), definition, *adds], CHECKPOINT), stream)
+    assert (
+        table.root / checkpoint_path(1)
+    ).stat().st_size < bounded_log.MOST_BYTES  # the definition is read here, not the files
+    assert fired_by_a_commit(table) == 2
+
+
+def fired_by_a_commit(table):
+    """What a sensor returns whose condition is fulfilled while it waits in the triggerer."""
     sensor = DeltaPartitionSensor(task_id="wait", table=str(table.root), partitions=DAY, deferrable=True, poke_interval=0.01)
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute({})
@@ -96,7 +138,7 @@ def test_it_waits_in_the_triggerer(table, monkeypatch, most_bytes):
         table.write(day="2026-01-02")
         return (await asyncio.wait_for(waiting, 60)).payload
 
-    assert sensor.execute_complete({}, asyncio.run(fired())) == 1
+    return sensor.execute_complete({}, asyncio.run(fired()))
 
 
 @pytest.mark.parametrize(
