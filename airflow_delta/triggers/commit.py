@@ -9,18 +9,22 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.catalogs.errors import CatalogUnavailableError, TableNameNotFoundError
+from airflow_delta.core.errors import CredentialsExpiredError, DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.bounded_log import BoundedLog, TooMuchToRead
 from airflow_delta.watch.waits import Watch, poll_once, wait_of
 
+_MAY_PASS = (OSError, CredentialsExpiredError, CatalogUnavailableError, TableNameNotFoundError)
+"""Errors that are waited for; those of object stores that are away (``StorageUnavailableError``) are an ``OSError``."""
+
 
 class DeltaCommitWaitTrigger(BaseTrigger):
     """Fires once: ``{"version": ...}`` when it has what is waited for, ``{"error": ...}`` when that cannot come.
 
-    A missing table is waited for, and so is a storage that is temporarily unavailable.
+    A missing table or name is waited for, and so are a storage and a catalog that are temporarily unavailable.
 
     Args:
         table: URI of the table's root, or its name below the table root of the connection.
@@ -56,13 +60,13 @@ class DeltaCommitWaitTrigger(BaseTrigger):
                 if watch is None:
                     watch = await run_in_thread(self._watch)
                 version = await run_in_thread(self._poll, watch)
-            except DeltaError as error:
-                yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
-                return
-            except OSError as error:
+            except _MAY_PASS as error:
                 self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
                 if watch is not None:  # the search goes on from here, with credentials that may have been renewed
                     self.wait, watch = watch.wait.to_json(), None
+            except DeltaError as error:
+                yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
+                return
             else:
                 if version is not None:
                     yield TriggerEvent({"version": version})  # type: ignore[no-untyped-call]

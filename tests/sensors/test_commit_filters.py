@@ -9,7 +9,8 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
 
-from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.catalogs.errors import CatalogUnavailableError, TableNameNotFoundError
+from airflow_delta.core.errors import CredentialsExpiredError, InvalidStatementError, StorageUnavailableError
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors import DeltaCommitSensor
@@ -261,24 +262,57 @@ def test_an_error_in_the_triggerer_fails_the_task_with_it(table, context):
         waiting.execute_complete(context, asyncio.run(fire()))
 
 
-def test_a_storage_that_does_not_answer_is_waited_for_by_the_triggerer(table, monkeypatch):
-    look = LocalLogStore.list_from
-    answers = iter([ConnectionError("no route"), TimeoutError("slow")])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectionError("no route"),
+        TimeoutError("slow"),
+        StorageUnavailableError(uri="t", detail="503 SlowDown"),
+        CredentialsExpiredError(uri="t", detail="ExpiredToken"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_a_storage_that_does_not_answer_is_waited_for_by_the_triggerer(table, monkeypatch, failure):
+    fails_at_first(monkeypatch, LocalLogStore, "list_from", [failure, failure])
+    trigger = wait_trigger(table, sensor(table, min_version=0))
+    assert asyncio.run(fired(trigger)) == {"version": 0}
 
-    def failing(store, directory, start=""):
-        error = next(answers, None)
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        CatalogUnavailableError(catalog="c", name="n", detail="no route"),
+        TableNameNotFoundError(catalog="c", name="n", detail="it is made anew"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_a_catalog_that_does_not_answer_or_has_no_such_name_yet_is_waited_for_by_the_triggerer(table, monkeypatch, failure):
+    fails_at_first(monkeypatch, DeltaHook, "log_store", [failure, failure])
+    trigger = wait_trigger(table, sensor(table, min_version=0))
+    assert asyncio.run(fired(trigger)) == {"version": 0}
+
+
+def fails_at_first(monkeypatch, owner, name, errors):
+    method, left = getattr(owner, name), iter(errors)
+
+    def failing(*given, **named):
+        error = next(left, None)
         if error:
             raise error
-        return look(store, directory, start)
+        return method(*given, **named)
 
-    monkeypatch.setattr(LocalLogStore, "list_from", failing)
-    wait = sensor(table, min_version=0).requested_wait().to_json()
-    trigger = DeltaCommitWaitTrigger(table=str(table.root), delta_conn_id="delta_default", wait=wait, poll_interval=0.01)
+    monkeypatch.setattr(owner, name, failing)
 
-    async def fire():
-        return (await asyncio.wait_for(anext(trigger.run()), 120)).payload
 
-    assert asyncio.run(fire()) == {"version": 0}
+def wait_trigger(table, waiting, **arguments):
+    wait = waiting.requested_wait().to_json()
+    return DeltaCommitWaitTrigger(
+        table=str(table.root), delta_conn_id="delta_default", wait=wait, poll_interval=0.01, **arguments
+    )
+
+
+async def fired(trigger):
+    return (await asyncio.wait_for(anext(trigger.run()), 120)).payload
 
 
 @pytest.mark.parametrize("how", [{}, {"mode": "reschedule"}, {"deferrable": True}], ids=["poke", "reschedule", "deferrable"])
