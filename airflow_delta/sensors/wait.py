@@ -80,6 +80,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
                 delta_conn_id=self.delta_conn_id,
                 wait=watch.wait.to_json(),
                 poll_interval=self.poke_interval,
+                try_number=context["ti"].try_number,
             ),
             method_name="execute_complete",
             timeout=timedelta(seconds=self.timeout),
@@ -97,9 +98,11 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
             self.log.info("Version %s of %s fulfills the wait", version, self.table)
         return PokeReturnValue(is_done=version is not None, xcom_value=version)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> int:  # noqa: ARG002 - Airflow's signature
-        """Return the version that the trigger found, or raise its error."""
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Return the version that the trigger found, or raise its error; with the error of an earlier try, wait anew."""
         if "error" in event:
+            if event.get("try_number") not in {None, context["ti"].try_number}:
+                return self.execute(context)  # on Airflow 3.0 a retry of a deferred task is resumed as the try before it was
             error = event["error"]
             raise DeltaError.from_json(error) or JobFailedError(
                 table=self.table, operation="wait", error=error["code"], detail=error["text"]

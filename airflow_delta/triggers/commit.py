@@ -22,7 +22,7 @@ _MAY_PASS = (OSError, CredentialsExpiredError, CatalogUnavailableError, TableNam
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):
-    """Fires once: ``{"version": ...}`` when it has what is waited for, ``{"error": ...}`` when that cannot come.
+    """Fires once: ``{"version": ...}`` when it has what is waited for, else ``{"error": ..., "try_number": ...}``.
 
     A missing table or name is waited for, and so are a storage and a catalog that are temporarily unavailable.
 
@@ -31,14 +31,24 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         delta_conn_id: The ``delta`` connection.
         wait: What to wait for, as ``to_json`` of ``CommitWait`` or ``PartitionWait`` gives it.
         poll_interval: Seconds between two polls.
+        try_number: The try of the task that waits; only passed on, with an error.
     """
 
-    def __init__(self, *, table: str, delta_conn_id: str, wait: Mapping[str, Any], poll_interval: float) -> None:
+    def __init__(
+        self,
+        *,
+        table: str,
+        delta_conn_id: str,
+        wait: Mapping[str, Any],
+        poll_interval: float,
+        try_number: int | None = None,  # those of a release without it still wait
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.table = table
         self.delta_conn_id = delta_conn_id
         self.wait = dict(wait)
         self.poll_interval = poll_interval
+        self.try_number = try_number
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Path of the class and its arguments, from which a triggerer builds it again."""
@@ -49,6 +59,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
                 "delta_conn_id": self.delta_conn_id,
                 "wait": self.wait,
                 "poll_interval": self.poll_interval,
+                "try_number": self.try_number,
             },
         )
 
@@ -64,14 +75,20 @@ class DeltaCommitWaitTrigger(BaseTrigger):
                 self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
                 if watch is not None:  # the search goes on from here, with credentials that may have been renewed
                     self.wait, watch = watch.wait.to_json(), None
-            except DeltaError as error:
-                yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
+            except Exception as error:  # noqa: BLE001 - what a trigger raises ends each later try too on Airflow 3.0
+                yield TriggerEvent({"error": self._described(error), "try_number": self.try_number})  # type: ignore[no-untyped-call]
                 return
             else:
                 if version is not None:
                     yield TriggerEvent({"version": version})  # type: ignore[no-untyped-call]
                     return
             await asyncio.sleep(self.poll_interval)
+
+    def _described(self, error: Exception) -> dict[str, Any]:
+        if isinstance(error, DeltaError):
+            return error.to_json()
+        self.log.error("could not wait for %s", self.table, exc_info=error)
+        return {"code": type(error).__name__, "text": printable(str(error))}
 
     def _watch(self) -> Watch:
         self._bounded = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))

@@ -10,9 +10,10 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
 
 from airflow_delta.catalogs.errors import CatalogUnavailableError, TableNameNotFoundError
-from airflow_delta.core.errors import CredentialsExpiredError, InvalidStatementError, StorageUnavailableError
+from airflow_delta.core.errors import CredentialsExpiredError, InvalidStatementError, StorageFullError, StorageUnavailableError
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.sensors import DeltaCommitSensor
 from airflow_delta.sensors.commit import STATE_KEY
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
@@ -24,6 +25,7 @@ RUN = {"dag_id": "daily", "task_id": "silver", "run_id": "r1", "map_index": -1, 
 
 class Instance:
     max_tries = 0
+    try_number = 1
 
 
 class Store(dict):
@@ -313,6 +315,40 @@ def wait_trigger(table, waiting, **arguments):
 
 async def fired(trigger):
     return (await asyncio.wait_for(anext(trigger.run()), 120)).payload
+
+
+def test_what_a_poll_raises_is_an_error_of_its_try_and_not_the_end_of_the_trigger(table, context, monkeypatch):
+    """Airflow 3.0 ends each later try, too, with what a trigger raises."""
+    fails_at_first(monkeypatch, LocalLogStore, "list_from", [IndexError("a bug\x1b[31m")])
+    waiting = sensor(table, min_version=1)
+    event = asyncio.run(fired(wait_trigger(table, waiting, try_number=1)))
+    assert event == {"error": {"code": "IndexError", "text": "a bug\\x1b[31m"}, "try_number": 1}
+    with pytest.raises(JobFailedError, match="IndexError"):
+        waiting.execute_complete(context, event)
+
+
+def test_a_try_that_is_resumed_with_the_error_of_the_one_before_begins_anew(table, context):
+    """Airflow 3.0 does so with a retry of a task that was deferred."""
+    waiting = sensor(table, min_version=1, deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute(context)
+    arguments = deferred.value.trigger.serialize()[1]
+    assert arguments["try_number"] == 1
+    error = StorageFullError(uri="t", detail="quota")
+    event = {"error": error.to_json(), "try_number": arguments["try_number"]}
+    with pytest.raises(StorageFullError):
+        waiting.execute_complete(context, event)
+    with pytest.raises(StorageFullError):  # of a trigger of a release that named no try
+        waiting.execute_complete(context, {"error": error.to_json()})
+
+    class NextTry(Instance):
+        try_number = 2
+
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute_complete(context | {"ti": NextTry()}, event)
+    assert deferred.value.trigger.serialize()[1]["try_number"] == 2
+    table.write()
+    assert waiting.execute_complete(context | {"ti": NextTry()}, event) == 1
 
 
 @pytest.mark.parametrize("how", [{}, {"mode": "reschedule"}, {"deferrable": True}], ids=["poke", "reschedule", "deferrable"])

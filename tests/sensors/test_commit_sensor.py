@@ -20,6 +20,7 @@ def commit(table, version):
 
 class Instance:
     max_tries = 0
+    try_number = 1
 
 
 class Store(dict):

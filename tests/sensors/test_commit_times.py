@@ -28,6 +28,7 @@ INTERVAL = (DAY.isoformat(), (DAY + 24 * HOUR).isoformat())
 
 class Instance:
     max_tries = 0
+    try_number = 1
 
 
 class Store(dict):

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,7 +127,7 @@ def fired_by_a_commit(table):
     """What a sensor returns whose condition is fulfilled while it waits in the triggerer."""
     sensor = DeltaPartitionSensor(task_id="wait", table=str(table.root), partitions=DAY, deferrable=True, poke_interval=0.01)
     with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute({})
+        sensor.execute({"ti": SimpleNamespace(try_number=1)})
     path, arguments = deferred.value.trigger.serialize()
     assert path.endswith("DeltaCommitWaitTrigger")
     trigger = DeltaCommitWaitTrigger(**arguments)
