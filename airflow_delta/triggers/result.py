@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.spark_driver import DriverState, SparkDriver
@@ -116,7 +116,7 @@ class DeltaResultTrigger(BaseTrigger):
             try:
                 await run_in_thread(SparkDriver(conn_id=self.spark_conn_id, job_id=self.job_id).kill)
             except Exception as error:  # noqa: BLE001 - clients of clusters raise whatever they like
-                self.log.warning("could not kill the driver %s: %s", self.job_id, error)
+                self.log.warning("could not kill the driver %s: %s", self.job_id, printable(str(error)))
 
     def _document_is_there(self) -> bool | None:
         """Whether there is a document of this job; None when the storage, or the catalog that vends its keys, does not say."""
@@ -126,9 +126,9 @@ class DeltaResultTrigger(BaseTrigger):
             hook = DeltaHook(self.delta_conn_id)
             hook.remember_managed(map(ManagedTable.from_json, self.managed_tables))
             found = bool(written_results(self.base, self.token, hook.storage_options(self.base)) - {*self.before})
-        except (OSError, DeltaError) as error:
-            self.log.warning("could not read %s; retrying: %s", self.base, error)
-            is_refusal = isinstance(error, PermissionError) or (isinstance(error, DeltaError) and not error.retryable)
+        except Exception as error:  # noqa: BLE001 - what a trigger raises ends each later try too on Airflow 3.0
+            self.log.warning("could not read %s; retrying: %s", self.base, printable(str(error)))
+            is_refusal = isinstance(error, PermissionError) or not (isinstance(error, OSError) or getattr(error, "retryable", False))
             self._refused_since = (self._refused_since or time.monotonic()) if is_refusal else None
             return None
         self._refused_since = None
@@ -141,7 +141,7 @@ class DeltaResultTrigger(BaseTrigger):
         try:
             state = SparkDriver(conn_id=self.spark_conn_id, job_id=self.job_id).state()
         except Exception as error:  # noqa: BLE001 - clients of clusters raise whatever they like
-            self.log.warning("could not query the state of %s; retrying: %s", self.job_id, error)
+            self.log.warning("could not query the state of %s; retrying: %s", self.job_id, printable(str(error)))
             self._unanswered_since = self._unanswered_since or time.monotonic()
             return "unknown" if _is_long_ago(self._unanswered_since) else None
         self._unanswered_since = None

@@ -8,14 +8,15 @@ from datetime import timedelta
 from typing import ClassVar
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_delta.catalogs.entry import TableDescription
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core import DeltaLog
-from airflow_delta.core.errors import ConcurrentAppendError
+from airflow_delta.core.errors import ConcurrentAppendError, StorageAccessError
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
-from airflow_delta.jobs.result import ResultDocument, result_uri, write_result
+from airflow_delta.jobs.result import ResultDocument, result_uri, write_result, written_results
 from airflow_delta.operators import DeltaMergeOperator, DeltaSqlOperator
 from airflow_delta.triggers.result import DeltaResultTrigger
 from tests.airflow_versions import AIRFLOW
@@ -333,6 +334,34 @@ def test_a_trigger_polls_a_silent_cluster_for_a_while_only(airflow_database, tmp
     resource_manager.state = ""
     monkeypatch.setattr("airflow_delta.triggers.result.UNANSWERED_LIMIT", 0.2)
     assert asyncio.run(event_of(trigger(tmp_path, job_id="application_1_0001"))) == "unknown"
+
+
+def test_a_trigger_that_cannot_read_the_results_of_an_ended_driver_leaves_that_to_the_worker(
+    airflow_database, tmp_path, resource_manager, monkeypatch
+):
+    resource_manager.state, resource_manager.final_status = "FINISHED", "SUCCEEDED"
+
+    def refused(*arguments):
+        raise StorageAccessError(uri=str(tmp_path), detail="AccessDenied")
+
+    monkeypatch.setattr("airflow_delta.triggers.result.written_results", refused)
+    monkeypatch.setattr("airflow_delta.triggers.result.UNANSWERED_LIMIT", 0.2)
+    assert asyncio.run(event_of(trigger(tmp_path, job_id="application_1_0001"))) == "succeeded"
+
+
+def test_what_a_look_for_results_raises_does_not_end_the_trigger(airflow_database, tmp_path, monkeypatch):
+    """Airflow 3.0 ends each later try, too, with what a trigger raises."""
+    leave(tmp_path, 2)
+    errors, found = iter([AirflowNotFoundException("the connection is being made anew"), IndexError("a bug")]), written_results
+
+    def failing(*arguments):
+        error = next(errors, None)
+        if error:
+            raise error
+        return found(*arguments)
+
+    monkeypatch.setattr("airflow_delta.triggers.result.written_results", failing)
+    assert asyncio.run(event_of(trigger(tmp_path))) == "document"
 
 
 def test_a_person_who_clears_the_task_ends_its_driver(airflow_database, tmp_path, resource_manager):
