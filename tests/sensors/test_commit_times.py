@@ -207,6 +207,19 @@ def test_what_was_cleaned_up_in_the_time_is_not_taken_for_missing(tmp_path, cont
         poke(sensor(table, after_timestamp=DAY, operations="MERGE"), context)
 
 
+@pytest.mark.parametrize("wait", [{"after_timestamp": DAY}, {"during": INTERVAL}, {"fresh_within": "2h"}])
+def test_where_only_a_checkpoint_is_left_the_next_commit_is_waited_for(tmp_path, context, wait):
+    table = TimedTable(tmp_path / "table", carries_times=False)
+    table.at(DAY + HOUR)
+    table.clean_up(1)
+    table.store.delete([commit_path(1)])
+    waiting = sensor(table, **wait)
+    assert poke(waiting, context) is None
+    assert poke(waiting, context) is None
+    version = table.at(datetime.now(tz=UTC) if "fresh_within" in wait else DAY + 2 * HOUR)
+    assert (version, poke(waiting, context)) == (2, 2)
+
+
 def first_payload(trigger_arguments):
     async def first():
         return (await anext(DeltaCommitWaitTrigger(**json.loads(json.dumps(trigger_arguments))).run())).payload

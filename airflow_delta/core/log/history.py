@@ -101,13 +101,19 @@ def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryE
 
 
 class CommitTimes:
-    """When each version that can be rebuilt was committed, in milliseconds since the epoch; commits are read when needed."""
+    """When each version that can be rebuilt was committed, in milliseconds since the epoch; commits are read when needed.
+
+    Attributes:
+        head: The last version, which has no time where only its checkpoint is left; -1 where there is none.
+    """
 
     def __init__(self, store: LogStore, in_commit: InCommitTimestamps) -> None:
         """Read the listing of the log, once."""
         self._store = store
         self._in_commit = in_commit
-        self._file_times = _times_of_readable(list_log(store))
+        listing = list_log(store)
+        self.head = -1 if listing.latest_version is None else listing.latest_version
+        self._file_times = _times_of_readable(listing)
         self._versions = sorted(self._file_times)
         # Times of files and times that commits carry need not ascend together: after a copy all files are new.
         self._with_time = bisect_left(self._versions, True, key=in_commit.holds_for)
@@ -145,11 +151,6 @@ class CommitTimes:
         """The error for a time without a version."""
         earliest, latest = (self.time_of(self._versions[end]) if self._versions else 0 for end in (0, -1))
         return TimestampOutOfRangeError(table=self._store.table_uri, timestamp=timestamp, earliest=earliest, latest=latest)
-
-    @property
-    def head(self) -> int:
-        """The last version."""
-        return self._versions[-1]
 
     def latest(self) -> int:
         """The time of the last version."""

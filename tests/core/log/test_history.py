@@ -2,7 +2,7 @@ import pytest
 
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.log.history import milliseconds, monotonic_times
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, milliseconds, monotonic_times
 from airflow_delta.core.storage.log_store import FileStatus
 from tests.core.builders import HandmadeLog, add, metadata, protocol
 
@@ -46,6 +46,17 @@ def test_of_a_table_with_nothing_but_a_checkpoint_no_history_is_left():
     handmade = HandmadeLog().create().checkpoint(0, protocol(), metadata()).remove_commits(0)
     assert handmade.log.snapshot().version == 0
     assert handmade.log.history() == []
+
+
+def test_the_last_version_is_known_from_a_checkpoint_whose_commit_is_gone():
+    handmade = HandmadeLog().create().checkpoint(0, protocol(), metadata()).remove_commits(0)
+    times = CommitTimes(handmade.store, InCommitTimestamps(enabled_at=None))
+    assert times.head == 0
+    for search in (times.first_from, times.last_until):
+        with pytest.raises(TimestampOutOfRangeError):
+            search(1000)
+    with pytest.raises(TimestampOutOfRangeError):
+        handmade.log.snapshot(timestamp=1000)
 
 
 def test_history_of_a_table_that_cannot_be_read_is_there():
