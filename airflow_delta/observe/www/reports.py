@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Text, and_, cast, func, or_, select
 
-from airflow_delta.core.foreign_values import natural_number
+from airflow_delta.core.foreign_values import json_value, natural_number
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.observe.links import HISTORY_KEY, MAX_BYTES
 from airflow_delta.observe.report import REPORT_KEY, table_id
@@ -53,7 +53,7 @@ class Run:
     def of(cls, value: Any) -> Run | None:
         """The run that a JSON object names; None where it names none, as for commits of other writers."""
         members = value if isinstance(value, dict) else {}
-        dag_id, task_id, run_id = (members.get(name) for name in ("dag_id", "task_id", "run_id"))
+        dag_id, task_id, run_id = (json_value(members.get(name)) for name in ("dag_id", "task_id", "run_id"))  # for a link
         if not (isinstance(dag_id, str) and isinstance(task_id, str) and isinstance(run_id, str) and dag_id):
             return None
         mapped = natural_number(members.get("map_index"))

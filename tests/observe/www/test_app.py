@@ -120,6 +120,8 @@ def test_pages_that_cannot_be_imported_are_not_there(monkeypatch):
 
 DEEP = "[" * 900 + "]" * 900
 
+SURROGATES = {"dag_id": "author", "task_id": "\ud800", "run_id": "\ud800", "map_index": -1}
+
 ABSURD = {
     "of another form": ["no table"],
     "a text": "x",
@@ -153,6 +155,7 @@ ABSURD = {
             {"table": 7},
             {"table": "absurd\ud800", "version": "x", "facts": [1], "head": 3, "due": {"a": 1}, "conflicts": "none"},
             {
+                "id": table_id("absurd"),
                 "table": "absurd",
                 "version": 10**4_000,
                 "committed": True,
@@ -184,6 +187,28 @@ ABSURD = {
         },
         "commits": [{"version": 3, "operationMetrics": [], "timestamp": "x", "run": 3}],
     },
+    "lone surrogates in runs of a visible DAG": {
+        "reports": [
+            {
+                "id": table_id("absurd"),
+                "table": "absurd",
+                "version": 3,
+                "committed": True,
+                "head": {"version": 3, "operation": "WRITE", "run": SURROGATES},
+                "conflicts": [{"rule": "x", "version": 2, "run": SURROGATES}],
+            }
+        ],
+        "table": "absurd",
+        "detail": {"pins": [{**SURROGATES, "version": 1}]},
+        "commits": [{"version": 3, "operation": "WRITE", "run": SURROGATES}],
+    },
+    "objects in place of lists": {
+        "reports": [{"id": table_id("absurd"), "table": "absurd", "version": 3, "due": {"x": 1}}],
+        "table": "absurd",
+        "detail": {
+            name: {"x": 1, "y": 2} for name in ("protocol", "features", "layout", "pins", "maintenance", "clustered_by")
+        },
+    },
     "deeply nested": {"table": "absurd", "facts": {"bytes": json.loads(DEEP)}, "commits": [{"operation": json.loads(DEEP)}]},
 }
 
@@ -198,9 +223,9 @@ def push(run_dag, xcom, tmp_path):
     page = xcom(run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2)), "vacuum", "_link_DeltaTableHistoryLink")
     own = (XComModel.dag_id == "author", XComModel.key.in_([HISTORY_KEY, REPORT_KEY]))
 
-    def pushed(value, *, raw=False):
+    def pushed(value):
         with create_session() as session:
-            session.execute(update(XComModel).where(*own).values(value=value if raw else json.dumps(value)))
+            session.execute(update(XComModel).where(*own).values(value=value))
         return page
 
     return pushed
@@ -209,8 +234,9 @@ def push(run_dag, xcom, tmp_path):
 def test_an_absurd_xcom_breaks_no_page(client, href, push):
     viewer, broken = client("VIEWER"), []
     unreadable = '{"__classname__": "no.such.Class", "__version__": 1, "__data__": "x"'
-    for name, value, raw in [*((name, value, False) for name, value in ABSURD.items()), ("unreadable", unreadable, True)]:
-        page = viewer.get(push(value, raw=raw))
+    texts = {f"{name}, as a text": json.dumps(value) for name, value in ABSURD.items()}
+    for name, value in (ABSURD | texts | {"unreadable": unreadable}).items():
+        page = viewer.get(push(value))
         others = [viewer.get(f"/delta/{other}") for other in ("tables", "conflicts", f"tables/{table_id('absurd')}")]
         statuses = {answer.status_code for answer in (page, *others)}
         if not statuses <= {200, 404} or others[0].status_code != 200 or "&lt;script&gt;</a>" not in others[0].text:
