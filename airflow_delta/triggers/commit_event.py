@@ -84,8 +84,9 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
 
     The payload is a dict: ``table``; ``from_version`` and ``to_version``, the first and last one that changed data since the
     event before; ``timestamp``, when the last one was committed, in milliseconds since the epoch; ``operations``, Delta's
-    names; ``commits`` and ``rows``, how many they were and how many rows they changed. ``gap`` says that commits were cleaned
-    up before they were read, ``reset`` that the table was recreated at its location, with versions that count from 0 again.
+    names (50 at most); ``commits`` and ``rows``, how many they were and how many rows they changed. ``gap`` says that commits
+    were cleaned up before they were read, ``reset`` that the table was recreated at its location, with versions that count
+    from 0 again.
 
     The watcher's cursor is kept in the asset's state store, and moves only after Airflow has stored the event: a triggerer that
     dies repeats an event at worst. Events may come twice, and Airflow may give several to one DAG run or hold one back; so

@@ -18,6 +18,9 @@ from airflow_delta.watch.start import Start
 MOST_AT_ONCE = 1000
 """Most commits that one poll reads; the next poll goes on from there."""
 
+_MOST_OPERATIONS = 50  # of an event, which lies in Airflow's database and goes to each run that it starts
+_LONGEST_NAME = 100  # characters: any writer of the table chooses the names
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchCursor:
@@ -128,7 +131,7 @@ def _announced(
         "from_version": cursor.version + 1 if has_gap else min(versions if is_reset else matches, default=last),
         "to_version": to_version,
         "timestamp": in_commit_time or (status.modification_time if status else None),
-        "operations": sorted({info.operation for info in infos.values()}),
+        "operations": sorted({info.operation[:_LONGEST_NAME] for info in infos.values()})[:_MOST_OPERATIONS],
         "commits": len(matches),
         "rows": sum(map(rows_changed, matches.values())),
         "gap": has_gap,

@@ -157,6 +157,20 @@ def test_a_burst_is_one_range_and_maintenance_alone_is_no_event(table):
     assert (event["commits"], event["rows"]) == (2, 3)
 
 
+def test_names_of_operations_are_a_stranger_s_texts_of_any_length_and_number(table):
+    async def scenario():
+        table.create()
+        table.write(operation="A" * 3_000_000)
+        for number in range(70):
+            table.write(operation=f"MERGE {number:02}")
+        async with triggerer(table, AssetStore(), start=1) as life:
+            return await life.events(1)
+
+    (event,) = asyncio.run(scenario())
+    assert event["commits"] == 71
+    assert event["operations"] == ["A" * 100, *(f"MERGE {number:02}" for number in range(49))]
+
+
 def test_an_event_that_airflow_did_not_store_comes_again_and_no_commit_is_lost(table):
     """A triggerer is killed before each event is stored; its successor starts from the cursor."""
 
