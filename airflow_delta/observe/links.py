@@ -35,7 +35,7 @@ def push_links(document: ResultDocument, context: Context) -> None:
 def history_payload(document: ResultDocument) -> dict[str, Any]:
     """The table after the task: ``table``, ``version``, ``facts``, ``detail``, ``commits`` (newest first, as many as fit).
 
-    A health check has ``findings`` too, and a maintenance ``steps``.
+    A health check has ``findings`` too, and a maintenance ``steps``, as many as fit.
     """
     result = document.outcome
     if result is None:
@@ -55,6 +55,9 @@ def history_payload(document: ResultDocument) -> dict[str, Any]:
         payload["detail"] = {}
     while commits and len(json.dumps(payload)) > MAX_BYTES:
         commits.pop()
+    for name in _NOTES:
+        while payload.get(name) and len(json.dumps(payload)) > MAX_BYTES:
+            payload[name].pop()
     value: dict[str, Any] = xcom_value(payload)
     return value
 

@@ -47,6 +47,18 @@ def test_as_many_commits_are_kept_as_fit_into_an_xcom():
     assert history_payload(document(history=(huge,)))["commits"] == []
 
 
+@pytest.mark.parametrize("name", ["findings", "steps"])
+def test_as_many_notes_are_kept_as_fit_into_an_xcom(name):
+    notes = [{"text": f"{number}", "paths": ["p" * 900] * 5} for number in range(25)]
+    outcome = OperationResult(
+        table="s3://lake/t", version=2, read_version=2, operation="HEALTH", committed=False, details={name: notes}
+    )
+    payload = history_payload(ResultDocument(outcome=outcome, history=(commit(2),)))
+    assert payload[name] == notes[:10]
+    assert payload["commits"] == []
+    assert len(json.dumps(payload)) <= MAX_BYTES
+
+
 def test_the_link_to_the_history_is_quoted_and_below_the_base_url(monkeypatch):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/prod/")
     link = DeltaTableHistoryLink().get_link(operator(), ti_key=RUN)
