@@ -12,9 +12,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_delta.catalogs.errors import CatalogUnavailableError, TableNameNotFoundError
 from airflow_delta.core.errors import CredentialsExpiredError, DeltaError
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.hooks.airflow_features import run_in_thread
+from airflow_delta.hooks.airflow_features import run_in_thread, run_in_thread_of
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.watch.bounded_log import BoundedLog, TooMuchToRead
+from airflow_delta.watch.bounded_log import LARGE_LOGS, BoundedLog, TooMuchToRead
 from airflow_delta.watch.waits import Watch, poll_once, wait_of
 
 _MAY_PASS = (OSError, CredentialsExpiredError, CatalogUnavailableError, TableNameNotFoundError)
@@ -70,7 +70,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
             try:
                 if watch is None:
                     watch = await run_in_thread(self._watch)
-                version = await run_in_thread(self._poll, watch)
+                version = await self._poll(watch)
             except _MAY_PASS as error:
                 self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
                 if watch is not None:  # the search goes on from here, with credentials that may have been renewed
@@ -94,11 +94,11 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         self._bounded = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
         return wait_of(self.wait).watch(self._bounded.files)
 
-    def _poll(self, watch: Watch) -> int | None:
-        self._bounded.begin()
+    async def _poll(self, watch: Watch) -> int | None:
         try:
-            return watch.poll()
+            return await run_in_thread(self._bounded.run, lambda _: watch.poll())
         except TooMuchToRead:
-            version, progress = self._bounded.run_in_process(partial(poll_once, document=watch.wait.to_json()))
+            work = partial(poll_once, document=watch.wait.to_json())
+            version, progress = await run_in_thread_of(LARGE_LOGS, self._bounded.run_in_process, work)
             watch.wait = wait_of(progress)
             return version

@@ -16,11 +16,12 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.statements.fields import converted_value, is_template
 from airflow_delta.core.statements.validation import texts
-from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, SharedStreamProducer, run_in_thread
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, SharedStreamProducer, run_in_thread, run_in_thread_of
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.hooks.state_file import StateFile, state_file
-from airflow_delta.watch.bounded_log import BoundedLog
+from airflow_delta.watch.bounded_log import LARGE_LOGS, Answer, BoundedLog, TooMuchToRead
 from airflow_delta.watch.commit_cursor import PollResult, WatchCursor, first_cursor, poll
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.start import Start
@@ -174,7 +175,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         async for tick in shared_stream:
             try:
                 stored = cursor or await self._stored_cursor()
-                found = await run_in_thread(self._poll, stored)
+                found = await self._poll(stored)
                 if found.event is None and found.cursor != stored:
                     await self._store_without_event(found.cursor)
             except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
@@ -191,14 +192,23 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
                 tick.when_stored = partial(self._try_to_store, found.cursor)
                 yield TriggerEvent(json_value(found.event))  # type: ignore[no-untyped-call]
 
-    def _poll(self, cursor: WatchCursor | None) -> PollResult:
-        if self._files is None:
-            self._files = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
+    async def _poll(self, cursor: WatchCursor | None) -> PollResult:
         if cursor is None:
-            cursor = self._files.run(partial(first_cursor, start=self.start))
+            cursor = await self._read(partial(first_cursor, start=self.start))
             if self.start == "latest":
                 return PollResult(cursor=cursor)
-        return self._files.run(partial(poll, cursor=cursor, wanted=self._wanted))
+        return await self._read(partial(poll, cursor=cursor, wanted=self._wanted))
+
+    async def _read(self, work: Callable[[LogStore], Answer]) -> Answer:
+        if self._files is None:
+            self._files = await run_in_thread(self._bounded_log)
+        try:
+            return await run_in_thread(self._files.run, work)
+        except TooMuchToRead:
+            return await run_in_thread_of(LARGE_LOGS, self._files.run_in_process, work)
+
+    def _bounded_log(self) -> BoundedLog:
+        return BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
 
     async def _state(self) -> Any:
         """The asset's state store, before Airflow 3.3 a file; None for a trigger that no asset watches."""

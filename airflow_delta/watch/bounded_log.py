@@ -1,7 +1,7 @@
 """A table's log as the triggerer reads it: what is small in its own process, the rest in a separate process.
 
 Python parses JSON without letting any other thread run, and a commit may be of any size. A triggerer watches many tables in one
-process; a user who can write below one of them must not be able to stop it.
+process; a user who can write below one of them must not be able to stop it, nor to occupy the threads that all of them share.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, TypeVar, cast
 
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
@@ -29,7 +30,9 @@ sys.path[:] = pickle.load(sys.stdin.buffer)
 from airflow_delta.watch.bounded_log import answer
 answer()
 """
-_one_at_a_time = threading.Lock()  # such a process may take as much memory as the log needs
+
+LARGE_LOGS = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-log")
+"""Where a triggerer calls ``run_in_process``: one at a time, as such a process may take as much memory as the log needs."""
 
 Answer = TypeVar("Answer")
 
@@ -51,36 +54,28 @@ class BoundedLog:
         self.files = cast("LogStore", self._bounded)
 
     def run(self, work: Callable[[LogStore], Answer]) -> Answer:
-        """What the work finds in the log. Work and answer can be pickled. Raises as the work, and ``OSError``."""
-        self.begin()
-        try:
-            return work(self.files)
-        except TooMuchToRead:
-            return self.run_in_process(work)
-
-    def begin(self) -> None:
-        """Begin a new poll of ``files``."""
+        """What the work finds in the log. Raises as the work, and ``TooMuchToRead`` where it needs ``run_in_process``."""
         self._bounded.begin()
+        return work(self.files)
 
     def run_in_process(self, work: Callable[[LogStore], Answer]) -> Answer:
-        """What the work finds, in a separate process.
+        """What the work finds, in a separate process. Work and answer can be pickled.
 
         Raises:
             OSError: The process died, or took too long; else as the work.
         """
         commits = getattr(self._store, "commits", None)
         request = pickle.dumps((self._store.table_uri, dict(current_options(self._store.storage_options)), commits, work))
-        with _one_at_a_time:
-            try:
-                done = subprocess.run(  # noqa: S603 - our own interpreter; what it is given is ours
-                    [sys.executable, "-c", _SCRIPT],
-                    input=pickle.dumps(sys.path) + request,
-                    capture_output=True,
-                    timeout=_LONGEST,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired as error:
-                raise TimeoutError(f"reading the log of {self._store.table_uri} took more than {_LONGEST:.0f} s") from error
+        try:
+            done = subprocess.run(  # noqa: S603 - our own interpreter; what it is given is ours
+                [sys.executable, "-c", _SCRIPT],
+                input=pickle.dumps(sys.path) + request,
+                capture_output=True,
+                timeout=_LONGEST,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"reading the log of {self._store.table_uri} took more than {_LONGEST:.0f} s") from error
         if done.returncode:
             end = done.stderr.decode(errors="replace")[-500:]
             raise OSError(f"the process that read the log of {self._store.table_uri} exited with {done.returncode}: {end}")

@@ -3,13 +3,17 @@
 import asyncio
 import json
 import resource
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
+from airflow_delta.watch import bounded_log
+from airflow_delta.watch.bounded_log import BoundedLog
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_watch import CommitWait
 from tests.core.builders import add
@@ -112,3 +116,36 @@ def test_an_asset_gets_events_of_commits_of_any_size(table):
         lambda: DeltaCommitEventTrigger(table=str(table.root), start=1, partitions="day = DATE'2013-01-02'", poll_interval=0.01)
     )
     assert (event["from_version"], event["to_version"], event["commits"], event["rows"]) == (2, 3, 2, 16_001)
+
+
+def test_many_large_logs_keep_no_other_wait_from_its_thread(table, monkeypatch):
+    """They are read one after the other, each for minutes perhaps, while all triggers share a few threads."""
+    read, may_be_read = BoundedLog.run_in_process, threading.Event()
+
+    def later(log, work):
+        assert may_be_read.wait(120)
+        return read(log, work)
+
+    monkeypatch.setattr(bounded_log, "MOST_BYTES", 10)
+    monkeypatch.setattr(BoundedLog, "run_in_process", later)
+    table.write("2013-01-02")
+    large = [
+        *(wait_for(table, partitions="day = DATE'2013-01-02'") for _ in range(3)),
+        *(DeltaCommitEventTrigger(table=str(table.root), start=1, poll_interval=0.01) for _ in range(3)),
+    ]
+
+    async def scenario():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        waiting = [asyncio.create_task(anext(trigger.run())) for trigger in large]
+        await asyncio.sleep(0.5)
+        try:
+            async with asyncio.timeout(20):
+                events = [await anext(wait_for(table).run())]  # which needs no more than the names of the files
+            assert not any(task.done() for task in waiting)
+        finally:
+            may_be_read.set()
+        return [event.payload for event in events + await asyncio.wait_for(asyncio.gather(*waiting), 120)]
+
+    found = asyncio.run(scenario())
+    assert found[:4] == [{"version": 1}] * 4
+    assert [event["to_version"] for event in found[4:]] == [1, 1, 1]
