@@ -5,7 +5,8 @@ What merely moved comes from ``airflow.providers.common.compat.sdk``. What is mi
 * retry policies: errors that a retry cannot help end the task by their class (``airflow_delta.hooks.retry_policy``);
 * the state stores of tasks and assets: small files take their place (``airflow_delta.hooks.state_file``), and tokens are
   derived from names (``airflow_delta.hooks.task_token``);
-* shared streams of triggers: a watcher stores its cursor one poll later (``airflow_delta.triggers.commit_event``).
+* shared streams of triggers: a watcher stores its cursor one poll later (``airflow_delta.triggers.commit_event``);
+* ``on_kill`` of triggers: one whose ``run`` is canceled asks whether its task still waits (``airflow_delta.triggers.result``).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import airflow.sdk
 from airflow import __version__ as AIRFLOW_VERSION  # noqa: N812 - it is a constant
+from airflow.triggers.base import BaseTrigger
 from asgiref.sync import sync_to_async
 
 from airflow_delta.hooks.errors import AirflowFeatureMissingError
@@ -31,12 +33,14 @@ __all__ = [
     "HAS_RETRY_POLICIES",
     "HAS_SHARED_STREAMS",
     "HAS_STATE_STORES",
+    "HAS_TRIGGER_KILLS",
     "NEVER_EXPIRE",
     "RetryAction",
     "RetryDecision",
     "RetryPolicy",
     "SharedStreamProducer",
     "check_feature",
+    "is_deferred",
     "run_in_thread",
     "run_in_thread_of",
     "supervisor_pid",
@@ -56,6 +60,9 @@ HAS_RETRY_POLICIES: bool = hasattr(airflow.sdk, "RetryPolicy")
 
 HAS_PARTITION_KEYS: bool = HAS_STATE_STORES
 """Whether a task can give its event partition keys: from 3.3 on; 3.2 has the timetable, and no way to name them."""
+
+HAS_TRIGGER_KILLS: bool = hasattr(BaseTrigger, "on_kill")
+"""Whether a trigger learns that a user has cleared or marked its task: from 3.3 on; before, its ``run`` is only canceled."""
 
 if TYPE_CHECKING or HAS_RETRY_POLICIES:
     from airflow.sdk import RetryAction, RetryDecision, RetryPolicy
@@ -136,3 +143,19 @@ async def run_in_thread(function: Callable[P, T], *arguments: P.args, **named: P
 async def run_in_thread_of(threads: ThreadPoolExecutor, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """As ``run_in_thread``, in threads of one's own: what takes long, or waits for its turn, keeps no other trigger waiting."""
     return await sync_to_async(function, thread_sensitive=False, executor=threads)(*arguments, **named)
+
+
+async def is_deferred(ti: Any) -> bool:
+    """Whether Airflow says of a task that it waits in a triggerer; not of one that is gone.
+
+    Args:
+        ti: The ``task_instance`` of a trigger.
+    """
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415 - only triggerers need it
+
+    mapped = None if ti.map_index is None or ti.map_index < 0 else ti.map_index
+    states = await run_in_thread(
+        RuntimeTaskInstance.get_task_states, dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id], map_index=mapped
+    )
+    name = ti.task_id if mapped is None else f"{ti.task_id}_{mapped}"
+    return bool(states.get(ti.run_id, {}).get(name) == "deferred")

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.hooks.airflow_features import run_in_thread
+from airflow_delta.hooks.airflow_features import HAS_TRIGGER_KILLS, is_deferred, run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.spark_driver import DriverState, SparkDriver
 from airflow_delta.jobs.result import written_results
@@ -18,6 +18,8 @@ from airflow_delta.jobs.result import written_results
 UNANSWERED_LIMIT = 600
 """Seconds after which is given up a cluster that does not report the state of the driver, and, once the driver has ended, a
 storage or a catalog that refuses."""
+
+_LONGEST_QUESTION = 30  # seconds, as Airflow 3.3 gives to on_kill
 
 ENDINGS = {
     "failed": "the cluster says that the driver failed",
@@ -93,6 +95,15 @@ class DeltaResultTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll until there is an outcome."""
+        try:
+            async for event in self._events():
+                yield event
+        except asyncio.CancelledError:
+            if not HAS_TRIGGER_KILLS:
+                await self._kill_of_task_that_waits_no_more()
+            raise
+
+    async def _events(self) -> AsyncIterator[TriggerEvent]:
         ended: str | None = None
         while True:
             there = await run_in_thread(self._document_is_there)
@@ -109,6 +120,15 @@ class DeltaResultTrigger(BaseTrigger):
                 ended = None if state == "active" else state
             if ended is None or there is None:  # otherwise poll once more: the document is the last thing that a job writes
                 await asyncio.sleep(self.poll_interval)
+
+    async def _kill_of_task_that_waits_no_more(self) -> None:
+        """Kill the driver of a task that was cleared or marked; not when the triggerer ends, or another one goes on."""
+        try:
+            async with asyncio.timeout(_LONGEST_QUESTION):
+                if self.task_instance is not None and not await is_deferred(self.task_instance):
+                    await self.on_kill()
+        except Exception as error:  # noqa: BLE001 - as when the triggerer ends: then another one goes on
+            self.log.warning("it is not known whether the task of %s still waits: %s", self.job_id, printable(str(error)))
 
     async def on_kill(self) -> None:
         """Kill the driver, where the cluster can do that."""

@@ -2,19 +2,24 @@
 
 import asyncio
 import json
+import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from airflow.jobs.triggerer_job_runner import TriggerRunner
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_delta.catalogs.entry import TableDescription
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import ConcurrentAppendError, StorageAccessError
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.hooks.airflow_features import HAS_TRIGGER_KILLS
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
 from airflow_delta.jobs.result import ResultDocument, result_uri, write_result, written_results
 from airflow_delta.operators import DeltaMergeOperator, DeltaSqlOperator
@@ -364,9 +369,59 @@ def test_what_a_look_for_results_raises_does_not_end_the_trigger(airflow_databas
     assert asyncio.run(event_of(trigger(tmp_path))) == "document"
 
 
-def test_a_person_who_clears_the_task_ends_its_driver(airflow_database, tmp_path, resource_manager):
-    asyncio.run(trigger(tmp_path, job_id="application_1_0001").on_kill())
+def canceled(waiting, monkeypatch, states, *, map_index=-1):
+    """Let Airflow's own runner of triggers end one whose task is no more in its database as one of this triggerer."""
+    waiting.task_instance = SimpleNamespace(
+        id="i", dag_id="d", task_id="merge", run_id="r", map_index=map_index, try_number=1, context_carrier=None
+    )
+    asked = []
+
+    def get_task_states(**question):
+        asked.append(question)
+        if isinstance(states, Exception):
+            raise states
+        return states
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(get_task_states))
+    poll, has_polled = waiting._driver_state, threading.Event()
+    monkeypatch.setattr(waiting, "_driver_state", lambda: (poll(), has_polled.set())[0])
+
+    async def scenario():
+        runner = TriggerRunner()
+        runner.triggers[1] = {"task": asyncio.current_task(), "name": "waiting", "events": 0}
+        runner.triggers[1]["task"] = asyncio.create_task(runner.run_trigger(1, waiting))
+        assert await asyncio.to_thread(has_polled.wait, 60)
+        runner.to_cancel.append(1)
+        await runner.cancel_triggers()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(runner.triggers[1]["task"], 60)
+
+    asyncio.run(scenario())
+    return asked
+
+
+@pytest.mark.parametrize("map_index", [-1, 3])
+@pytest.mark.parametrize("state", [None, "failed", "success", "scheduled", "gone"])
+def test_a_person_who_clears_or_marks_the_task_ends_its_driver(
+    airflow_database, tmp_path, resource_manager, monkeypatch, state, map_index
+):
+    resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
+    name = "merge" if map_index < 0 else f"merge_{map_index}"
+    states = {} if state == "gone" else {"r": {name: state}}
+    asked = canceled(trigger(tmp_path, job_id="application_1_0001"), monkeypatch, states, map_index=map_index)
     assert resource_manager.killed == ["application_1_0001"]
+    question = {"dag_id": "d", "task_ids": ["merge"], "run_ids": ["r"], "map_index": None if map_index < 0 else map_index}
+    assert asked == ([] if HAS_TRIGGER_KILLS else [question])
+
+
+@pytest.mark.skipif(HAS_TRIGGER_KILLS, reason="here Airflow itself tells why a trigger ends")
+@pytest.mark.parametrize("states", [{"r": {"merge": "deferred"}}, ConnectionResetError("the triggerer ends")], ids=str)
+def test_a_triggerer_that_ends_or_hands_on_lets_the_driver_go_on(
+    airflow_database, tmp_path, resource_manager, monkeypatch, states
+):
+    resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
+    assert canceled(trigger(tmp_path, job_id="application_1_0001"), monkeypatch, states) != []
+    assert resource_manager.killed == []
 
 
 def test_a_time_limit_ends_the_waiting_also_when_the_storage_is_away(airflow_database, tmp_path):
