@@ -51,12 +51,15 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
     argument_types: ClassVar[Mapping[str, Any]] = {}
     """Name of an attribute to what it may be, as ``converted_value`` takes it."""
 
+    failing_methods: ClassVar[Sequence[str]] = ("execute", "execute_complete")
+    """Those that Airflow calls, and whose errors end the task at once if a retry cannot help."""
+
     fails_fast: bool
     """Whether an error that a retry cannot help is to end the task at once, where Airflow has no retry policies."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name in () if HAS_RETRY_POLICIES else ("execute", "execute_complete"):
+        for name in () if HAS_RETRY_POLICIES else cls.failing_methods:
             if name in vars(cls):
                 setattr(cls, name, failing_fast(vars(cls)[name]))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from airflow.providers.common.compat.sdk import conf
+from airflow.providers.common.compat.sdk import AirflowSkipException, conf
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 
 from airflow_delta.catalogs.errors import TableNameNotFoundError
@@ -24,6 +25,9 @@ from airflow_delta.watch.waits import Watch
 class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
     """Wait until a Delta table has what is waited for, and return its version. A missing table, or name, is waited for.
 
+    Of Airflow's own arguments, ``soft_fail`` is for the ``timeout``, ``never_fail`` for errors too, here and in the triggerer;
+    ``silent_fail`` is for the worker.
+
     Args:
         table: URI of the table's root, or its name below the table root of the connection (templated).
         delta_conn_id: The ``delta`` connection (templated).
@@ -33,6 +37,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "deferrable")
     argument_types: ClassVar[Mapping[str, Any]] = {"deferrable": bool}
+    failing_methods: ClassVar[Sequence[str]] = ("execute", "resume_execution")
 
     def __init__(
         self,
@@ -65,13 +70,17 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Wait here, or in the triggerer after a first poke."""
+        return self._wait(context)
+
+    def _wait(self, context: Context) -> Any:
         if not self.deferrable:
             return super().execute(context)
         try:
-            watch: Watch = self.begin(context)
+            with self._never_failing():
+                watch: Watch = self.begin(context)
+                version = self.poll(watch, context)
         except TableNameNotFoundError:
             return super().execute(context)  # a trigger needs the table; what waits for its name is a worker
-        version = self.poll(watch, context)
         if version is not None:
             return version
         return self.defer(
@@ -85,6 +94,22 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
             method_name="execute_complete",
             timeout=timedelta(seconds=self.timeout),
         )
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """As of every sensor, whose ``soft_fail`` skips what ``execute_complete`` raises as an error of Airflow."""
+        return super().resume_execution(next_method, next_kwargs, context)
+
+    @contextmanager
+    def _never_failing(self) -> Iterator[None]:
+        """As Airflow has it for errors of ``poke``; that the name is missing is none."""
+        try:
+            yield
+        except TableNameNotFoundError:
+            raise
+        except Exception as error:
+            if self.never_fail and not isinstance(error, AirflowSkipException):
+                raise AirflowSkipException("Skipping due to never_fail is set to True.") from error
+            raise
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poke once: a listing of the log's end the first time, then one probe for the next file."""
@@ -102,11 +127,12 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         """Return the version that the trigger found, or raise its error; with the error of an earlier try, wait anew."""
         if "error" in event:
             if event.get("try_number") not in {None, context["ti"].try_number}:
-                return self.execute(context)  # on Airflow 3.0 a retry of a deferred task is resumed as the try before it was
+                return self._wait(context)  # on Airflow 3.0 a retry of a deferred task is resumed as the try before it was
             error = event["error"]
-            raise DeltaError.from_json(error) or JobFailedError(
-                table=self.table, operation="wait", error=error["code"], detail=error["text"]
-            )
+            with self._never_failing():
+                raise DeltaError.from_json(error) or JobFailedError(
+                    table=self.table, operation="wait", error=error["code"], detail=error["text"]
+                )
         version: int = event["version"]
         self.log.info("Version %s of %s fulfills the wait", version, self.table)
         return version

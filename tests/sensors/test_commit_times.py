@@ -4,15 +4,17 @@ import asyncio
 import json
 import os
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pendulum
 import pytest
-from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, TaskDeferred
 from airflow.sdk import DAG
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors import DeltaCommitSensor
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
@@ -244,6 +246,30 @@ def test_the_triggerer_ends_a_wait_whose_time_has_passed(table, context):
     waiting = sensor(table, during=INTERVAL)
     with pytest.raises(CommitWindowPassedError):
         waiting.execute_complete(context, first_payload(deferred.value.trigger.serialize()[1]))
+
+
+@pytest.mark.parametrize(
+    ("flag", "ending"), [("soft_fail", CommitWindowPassedError), ("never_fail", AirflowSkipException)], ids=str
+)
+@pytest.mark.parametrize("how", ["poked", "deferrable, at the first poke", "in the triggerer"])
+def test_soft_fail_is_for_the_timeout_and_never_fail_for_errors_too_wherever_the_sensor_waits(
+    tmp_path, context, flag, ending, how
+):
+    table = TimedTable(tmp_path / "table", carries_times=False)
+    table.at(DAY + 30 * HOUR)
+    waiting = sensor(table, during=INTERVAL, deferrable=how != "poked", **{flag: True})
+    event = {"error": CommitWindowPassedError(table="t", start=1, end=2, later=3).to_json(), "try_number": 1}
+    resume = partial(waiting.resume_execution, "execute_complete", {"event": event})
+    with pytest.raises(ending):
+        (resume if how == "in the triggerer" else waiting.execute)(context)
+
+
+def test_an_error_in_the_triggerer_that_a_retry_cannot_help_ends_the_task_at_once_before_there_are_policies(tmp_path, context):
+    waiting = DeltaCommitSensor(task_id="wait", table=str(tmp_path), during=INTERVAL, deferrable=True, soft_fail=True)
+    event = {"error": CommitWindowPassedError(table="t", start=1, end=2, later=3).to_json(), "try_number": 1}
+    with pytest.raises(CommitWindowPassedError) as raised:
+        waiting.resume_execution("execute_complete", {"event": event}, context)
+    assert isinstance(raised.value, AirflowFailException) is not HAS_RETRY_POLICIES
 
 
 def test_a_wait_of_a_trigger_from_before_there_were_times_is_understood():
