@@ -30,7 +30,8 @@ class Conflict:
     Attributes:
         run: The one that came second.
         winner: The one that won; None for another engine, and for a DAG that the user may not read.
-        outcome: ``passed``: both stand; ``redone``: the second was computed again; ``failed``: the task failed.
+        outcome: ``passed``: both stand; ``redone``: the second was computed again; ``failed``: the task failed,
+            or waits for its retry, at whose beginning Airflow deletes the report.
         rule: What they disagree about, in words; empty where they do not.
         lost_ms: Milliseconds of work that were done for nothing.
         at: Milliseconds since the epoch.
