@@ -16,7 +16,6 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.hooks.state_file import task_state
 from airflow_delta.hooks.task_token import StateStore
 from airflow_delta.sensors.wait import DeltaWaitSensor
@@ -146,7 +145,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
         wait, thorough = self.requested_wait(), True
-        stored: Any = self._state(context).get(STATE_KEY) if self._is_stored(wait) else None
+        stored = self._stored(context) if self._is_stored(wait) else None
         if stored and stored["generation"] == context["ti"].max_tries and stored["asked"] == self._digest(wait):
             wait = replace(wait, after=stored["after"], rows=stored["rows"])
         elif self.since is not None:
@@ -163,7 +162,10 @@ class DeltaCommitSensor(DeltaWaitSensor):
             return watch.poll()
         finally:
             if watch.wait != before:
-                self._store(watch.wait, context)
+                try:
+                    self._store(watch.wait, context)
+                except Exception as error:  # noqa: BLE001 - the progress only saves reading
+                    self.log.info("a retry will read the commits again: %s", printable(str(error)))
 
     def _is_stored(self, requested: CommitWait) -> bool:
         """Whether there is progress to be kept between two processes of this task run."""
@@ -172,12 +174,16 @@ class DeltaCommitSensor(DeltaWaitSensor):
     def _store(self, wait: CommitWait, context: Context) -> None:
         progress: dict[str, Any] = {"after": wait.after, "rows": wait.rows, "asked": self._digest(self.requested_wait())}
         progress["generation"] = context["ti"].max_tries  # the clear count
+        self._state(context).set(STATE_KEY, progress)
+
+    def _stored(self, context: Context) -> Any:
         try:
-            self._state(context).set(STATE_KEY, progress)
-        except StateFileError as error:
+            return self._state(context).get(STATE_KEY)
+        except Exception as error:
             if self.since is not None:
                 raise
-            self.log.info("a retry will read the commits again: %s", error)  # else the progress only saves reading
+            self.log.info("the commits are read from the beginning: %s", printable(str(error)))
+            return None
 
     def _state(self, context: Context) -> StateStore:
         return task_state(context, DeltaHook(self.delta_conn_id), self.table, kept="month")

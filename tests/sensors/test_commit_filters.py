@@ -10,7 +10,12 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
 
 from airflow_delta.catalogs.errors import CatalogUnavailableError, TableNameNotFoundError
-from airflow_delta.core.errors import CredentialsExpiredError, InvalidStatementError, StorageFullError, StorageUnavailableError
+from airflow_delta.core.errors import (
+    CredentialsExpiredError,
+    InvalidStatementError,
+    StorageFullError,
+    StorageUnavailableError,
+)
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.jobs.errors import JobFailedError
@@ -315,6 +320,39 @@ def wait_trigger(table, waiting, **arguments):
 
 async def fired(trigger):
     return (await asyncio.wait_for(anext(trigger.run()), 120)).payload
+
+
+class Full(Store):
+    """A state store that takes nothing more."""
+
+    def set(self, key, value):
+        raise RuntimeError("the API server is away")
+
+
+class Away(Full):
+    """One that gives nothing either."""
+
+    def get(self, key, default=None):
+        raise RuntimeError("the API server is away")
+
+
+@pytest.mark.parametrize("store", [Full, Away])
+def test_progress_that_cannot_be_stored_or_read_hides_no_version(table, context, store):
+    table.write()
+    table.write(operation="MERGE")
+    assert poke(sensor(table, after_version=0, operations="MERGE"), context | {"task_state_store": store()}) == 2
+
+
+def test_a_first_poke_that_cannot_be_remembered_is_an_error_and_a_found_version_none(table, context):
+    with pytest.raises(RuntimeError):
+        poke(sensor(table, since="first_poke"), context | {"task_state_store": Full()})
+    with pytest.raises(RuntimeError):
+        poke(sensor(table, since="first_poke"), context | {"task_state_store": Away()})
+    waiting = sensor(table, since="first_poke", operations="MERGE")
+    assert poke(waiting, context) is None
+    table.write()
+    table.write(operation="MERGE")
+    assert poke(waiting, context | {"task_state_store": Full(context["task_state_store"])}) == 2
 
 
 def test_what_a_poll_raises_is_an_error_of_its_try_and_not_the_end_of_the_trigger(table, context, monkeypatch):
