@@ -103,7 +103,8 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         operations: Announce these operations only, by Delta's names such as ``MERGE``.
         partitions: Announce only commits that touch files for which this predicate over the partition columns holds.
         poll_interval: Seconds between two polls.
-        asset: Name of the watched asset; needed where two assets are watched by equal triggers.
+        asset: Name of the watched asset; needed where two assets are watched by equal triggers, and before Airflow 3.3 by
+            triggers that differ only in ``start`` or ``poll_interval``.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         return store[Asset.ref(name=self.asset)] if store is not None and self.asset else store
 
     def _state_file(self) -> StateFile:
-        """The file of this watcher, whatever its pauses are."""
+        """The file of this watcher, whatever its pauses are: a change of them keeps the position."""
         owner = (self.asset,) if self.asset else (*self.operations, self.partitions)
         return state_file(DeltaHook(self.delta_conn_id), self.table, "watcher", *owner)
 
