@@ -18,7 +18,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.catalogs.errors import CatalogUnavailableError
+from airflow_delta.core.errors import CredentialsExpiredError, DeltaError
+
+MAY_PASS = (OSError, CredentialsExpiredError, CatalogUnavailableError)
+"""What a wait waits for, too; errors of object stores that are away (``StorageUnavailableError``) are an ``OSError``."""
 
 
 @dataclass(kw_only=True, eq=False)

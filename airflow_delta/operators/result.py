@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 from airflow.sdk import Context
 
 from airflow_delta.core.errors import TableNotFoundError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import SequenceStatement, Statement
 from airflow_delta.hooks.conflict_report import report_conflicts
-from airflow_delta.hooks.errors import JobNotSubmittedError
+from airflow_delta.hooks.errors import MAY_PASS, JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.task_run import TaskRun
@@ -77,15 +78,23 @@ class DeltaResultOperator(StatementResultsOperator):
         statement = hook.resolve_table_uris(self.statement())
         token = TaskToken(token=run.key, start_version=None, is_new=False)
         attempt = Attempt(statement=statement, token=token, head=None, scratch=location.base)
-        if self.waits and not location.written():
+        if self.waits and not self._is_written(location):
             if self.deferrable:
                 self._wait_in_triggerer(location, attempt, context)
-            while not location.written():
+            while not self._is_written(location):
                 time.sleep(self.poll_interval)
         self._submitted_run = run
         with report_conflicts(context):
             document = self._final_document(attempt, location, None, context)
         return self._deliver(document, context)
+
+    def _is_written(self, location: ResultLocation) -> bool:
+        """Whether there is a document; a storage that is away is waited for, as in the triggerer."""
+        try:
+            return bool(location.written())
+        except MAY_PASS as error:
+            self.log.warning("could not read %s; retrying: %s", location.base, printable(str(error)))
+            return False
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Return the result of the job that the triggerer has waited for."""

@@ -9,16 +9,14 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_delta.catalogs.errors import CatalogUnavailableError, TableNameNotFoundError
-from airflow_delta.core.errors import CredentialsExpiredError, DeltaError
+from airflow_delta.catalogs.errors import TableNameNotFoundError
+from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.airflow_features import run_in_thread, run_in_thread_of
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import MAY_PASS
 from airflow_delta.watch.bounded_log import LARGE_LOGS, BoundedLog, TooMuchToRead
 from airflow_delta.watch.waits import Watch, poll_once, wait_of
-
-_MAY_PASS = (OSError, CredentialsExpiredError, CatalogUnavailableError, TableNameNotFoundError)
-"""Errors that are waited for; those of object stores that are away (``StorageUnavailableError``) are an ``OSError``."""
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):
@@ -71,7 +69,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
                 if watch is None:
                     watch = await run_in_thread(self._watch)
                 version = await self._poll(watch)
-            except _MAY_PASS as error:
+            except (*MAY_PASS, TableNameNotFoundError) as error:
                 self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
                 if watch is not None:  # the search goes on from here, with credentials that may have been renewed
                     self.wait, watch = watch.wait.to_json(), None

@@ -17,13 +17,14 @@ from jinja2 import Environment
 from jinja2.nativetypes import NativeEnvironment
 
 from airflow_delta.core import DeltaLog
-from airflow_delta.core.errors import ConcurrentAppendError, InvalidStatementError
+from airflow_delta.core.errors import ConcurrentAppendError, InvalidStatementError, StorageUnavailableError
 from airflow_delta.core.statements import DeleteStatement, MergeStatement, SequenceStatement, SqlSource, TableSource
 from airflow_delta.core.statements.json_form import statement_from_json
 from airflow_delta.hooks.errors import ExposedSecretError, JobNotSubmittedError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.operators import DeltaJob, DeltaResultOperator
+from airflow_delta.operators.result_location import ResultLocation
 from airflow_delta.shipping.scripts import job_scripts
 from airflow_delta.shipping.ship import ship
 
@@ -242,6 +243,29 @@ def test_a_job_that_was_only_submitted_is_waited_for_in_the_triggerer(empty_tabl
         execution_timeout=timedelta(minutes=1),
     )
     assert (run.state, run.version) == ("success", 1)
+
+
+def test_a_job_is_waited_for_in_the_worker_through_a_storage_that_is_away(
+    empty_table, submitter, run_job, tmp_path, monkeypatch
+):
+    written, left = ResultLocation.written, iter([StorageUnavailableError(uri="t", detail="503"), TimeoutError("slow")])
+
+    def failing(location):
+        error = next(left, None)
+        if error:
+            raise error
+        return written(location)
+
+    monkeypatch.setattr(ResultLocation, "written", failing)
+    detached = "sys.stdout.close(); os.close(1); os.close(2)\nif os.fork(): os._exit(0)\nos.setsid()"
+    run = run_job(
+        submitter(detached),
+        job_on(empty_table, tmp_path),
+        waits=True,
+        poll_interval=0.05,
+        execution_timeout=timedelta(minutes=1),
+    )
+    assert (run.errors, run.state, run.version, next(left, None)) == ([], "success", 1, None)
 
 
 def test_rendering_the_arguments_of_a_job_pushes_no_xcom(tmp_path):
