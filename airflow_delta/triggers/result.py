@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.airflow_features import HAS_TRIGGER_KILLS, is_deferred, run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import MAY_PASS
 from airflow_delta.hooks.spark_driver import DriverState, SparkDriver
 from airflow_delta.jobs.result import written_results
 
@@ -148,7 +149,7 @@ class DeltaResultTrigger(BaseTrigger):
             found = bool(written_results(self.base, self.token, hook.storage_options(self.base)) - {*self.before})
         except Exception as error:  # noqa: BLE001 - what a trigger raises ends each later try too on Airflow 3.0
             self.log.warning("could not read %s; retrying: %s", self.base, printable(str(error)))
-            is_refusal = isinstance(error, PermissionError) or not (isinstance(error, OSError) or getattr(error, "retryable", False))
+            is_refusal = isinstance(error, PermissionError) or not isinstance(error, MAY_PASS)
             self._refused_since = (self._refused_since or time.monotonic()) if is_refusal else None
             return None
         self._refused_since = None
