@@ -9,7 +9,14 @@ from typing import TypeVar
 
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.backoff import Backoff
-from airflow_delta.core.errors import LogGapError, StorageAccessError, UnfinishedCommitError
+from airflow_delta.core.errors import (
+    CatalogAnswerError,
+    CorruptLogError,
+    DeltaError,
+    LogGapError,
+    StorageAccessError,
+    UnfinishedCommitError,
+)
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_segment import list_log
@@ -38,20 +45,21 @@ class RetryingLogWriter:
         Raises:
             OSError: No answer, and the version is still free as far as the storage shows.
             StorageAccessError: The storage refuses to write, and the version is free.
+            CommitRefusedError, TableNotFoundError, CatalogAnswerError: The same of the catalog that manages the table.
         """
         try:
             self._with_retries(partial(self.store.write_if_absent, commit_path(version), content))
         except FileExistsError:
             return False
-        except (OSError, StorageAccessError):
-            # Refused or not: an earlier sending may have arrived, as one before the credentials ended.
+        except (OSError, DeltaError):
+            # Refused or not: an earlier sending may have arrived, as one before the credentials ended or the catalog refused.
             if self._read_back(partial(self.store.exists, commit_path(version))):
                 return False
             raise
         return True
 
     def winners(self, version: int, *, attempts: int, with_time: bool) -> list[WinningCommit]:
-        """All commits from ``version`` on, and when their files were written where that matters.
+        """The commits from ``version`` on, up to one that cannot be read, and when their files were written where that matters.
 
         From the second lost attempt on there is a pause first: the commits that come during it would win the next one, too, if
         they were not read.
@@ -59,6 +67,7 @@ class RetryingLogWriter:
         Raises:
             OSError: No answer, or a refusal.
             UnfinishedCommitError: The first of them is only half written.
+            CorruptLogError: The first of them cannot be read.
         """
         if attempts > 1:
             self.backoff.pause(attempts - 2)
@@ -72,10 +81,10 @@ class RetryingLogWriter:
         ]
 
     def _read_back(self, question: Callable[[], Answer]) -> Answer:
-        """The answer to a read that decides whether a write succeeded; a refused read leaves the outcome unknown."""
+        """The answer to a read that decides whether a write succeeded; without it the outcome is unknown."""
         try:
             return self._with_retries(question)
-        except StorageAccessError as error:
+        except (StorageAccessError, CatalogAnswerError) as error:
             raise OSError(str(error)) from error
 
     def _with_retries(self, request: Callable[[], Answer]) -> Answer:
@@ -110,7 +119,7 @@ def _commits_from(store: LogStore, version: int) -> Iterator[WinningCommit]:
             actions = _whole_commit(store, version)
         except LogGapError:  # the end of the log
             return
-        except UnfinishedCommitError:
+        except CorruptLogError:  # or unfinished
             if is_first:
                 raise
             return  # those before it decide first: one of them may be ours

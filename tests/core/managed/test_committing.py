@@ -9,12 +9,14 @@ from airflow_delta.core.actions import Origin, removes_of
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
+    CatalogAnswerError,
     CatalogRequiredError,
     CommitRefusedError,
     CommitStateUnknownError,
     ConcurrentDeleteReadError,
     InvalidCommitError,
     PublishedCommitError,
+    TableNotFoundError,
 )
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
@@ -220,6 +222,61 @@ def test_a_catalog_that_never_answers_leaves_the_outcome_unknown_and_nothing_vis
     with pytest.raises(CommitStateUnknownError):
         log.start_transaction().commit(adds=adds("a"), operation=WRITE)
     assert managed.paths() == []
+
+
+REFUSALS = [
+    CommitRefusedError(table="t", catalog="c", detail="INVALID_ARGUMENT"),
+    CatalogAnswerError(table="t", catalog="c", detail="no JSON"),
+    TableNotFoundError(table="t"),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda error: error.code)
+def test_a_second_sending_that_the_catalog_refuses_is_a_success_where_the_first_one_was_ratified(managed, refusal):
+    real, sendings = managed.catalog.ratify, []
+
+    def ratify(commit):
+        sendings.append(commit)
+        if len(sendings) == 1:
+            real(commit)
+            raise TimeoutError("no answer")
+        raise refusal
+
+    managed.catalog.ratify = ratify
+    log = managed.log()
+    log.backoff = PATIENCE
+    assert log.start_transaction().commit(adds=adds("a"), operation=WRITE).version == 1
+    assert len(sendings) == 2
+    assert managed.paths() == ["a"]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda error: error.code)
+def test_a_commit_that_the_catalog_refuses_at_once_is_the_error_that_says_so(managed, refusal):
+    def refuse(_commit):
+        raise refusal
+
+    managed.catalog.ratify = refuse
+    with pytest.raises(type(refusal)):
+        managed.append("a")
+    assert managed.paths() == []
+
+
+def test_a_catalog_that_answers_nothing_sensible_after_a_lost_answer_leaves_the_outcome_unknown(managed):
+    log = managed.log()
+    log.backoff = PATIENCE
+    transaction, real = log.start_transaction(), managed.catalog.ratify
+
+    def refuse(*_):
+        raise CatalogAnswerError(table="t", catalog="c", detail="no JSON")
+
+    def ratify(commit):
+        real(commit)
+        managed.catalog.ratify = managed.catalog.ratified = refuse
+        raise TimeoutError("no answer")
+
+    managed.catalog.ratify = ratify
+    with pytest.raises(CommitStateUnknownError, match="no JSON"):
+        transaction.commit(adds=adds("a"), operation=WRITE)
 
 
 def test_a_commit_is_found_by_the_task_that_made_it_before_it_is_published(managed, monkeypatch):

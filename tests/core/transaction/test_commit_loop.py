@@ -7,7 +7,13 @@ import pytest
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitStateUnknownError, ConcurrentAppendError, StorageAccessError, UnfinishedCommitError
+from airflow_delta.core.errors import (
+    CommitStateUnknownError,
+    ConcurrentAppendError,
+    CorruptLogError,
+    StorageAccessError,
+    UnfinishedCommitError,
+)
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
@@ -192,6 +198,26 @@ def test_our_own_commit_whose_answer_was_lost_is_found_before_a_half_written_one
     faulty.store.write(commit_path(2), b'{"commitInfo":{"timest')
     break_store(faulty, {("write_if_absent", 0): "after"})
     assert transaction.commit(adds=added(("a", "1", None)), operation=WRITE).version == 1
+
+
+UNREADABLE = b'{"add":{"path":"b","partitionValues":{"day":5},"size":1,"modificationTime":1,"dataChange":true}}'
+
+
+def test_our_own_commit_whose_answer_was_lost_is_found_before_one_behind_it_that_cannot_be_read(faulty, added):
+    transaction = faulty.start_transaction()
+    faulty.store.write(commit_path(2), UNREADABLE)
+    break_store(faulty, {("write_if_absent", 0): "after"})
+    assert transaction.commit(adds=added(("a", "1", None)), operation=WRITE).version == 1
+
+
+def test_a_commit_that_cannot_be_read_forbids_the_one_that_is_to_follow_it(faulty, added):
+    transaction = faulty.start_transaction()
+    faulty.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
+    faulty.store.write(commit_path(2), UNREADABLE)
+    with pytest.raises(CorruptLogError) as caught:
+        transaction.commit(adds=added(("b", "2", None)), operation=WRITE)
+    assert (caught.value.file, caught.value.retryable) == (commit_path(2), False)
+    assert not faulty.store.exists(commit_path(3))
 
 
 @pytest.mark.parametrize("left", [b"", b"\0", b'{"commitInfo":{"timest', b'\0"commitInfo":{"operation":"WRITE"}}\n'])
