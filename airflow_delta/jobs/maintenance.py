@@ -16,6 +16,7 @@ from airflow_delta.core.committed import committed_result
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable_lines
+from airflow_delta.core.log.compaction_mark import keeps_all_tombstones
 from airflow_delta.core.operations.recompute_statistics import without_statistics
 from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
 from airflow_delta.core.predicate import parse_predicate
@@ -187,7 +188,8 @@ class Maintenance:
     def compact_log(self) -> Step:
         """Write the commits after checkpoint and compacted files as one more compacted file."""
         segment = self._reopen().segment
-        covered = max((compacted.end for compacted in segment.compacted), default=-1)
+        newest_first = reversed(segment.compacted)
+        covered = next((file.end for file in newest_first if keeps_all_tombstones(self.log.store, file)), -1)
         need = needs.of_log_compaction(
             commits=sum(version > covered for version in segment.commits),
             max_commits=self.statement.max_uncompacted_commits,

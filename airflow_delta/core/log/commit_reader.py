@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import CommitActions, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from airflow_delta.core.errors import CorruptLogError, LogGapError
 from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
+from airflow_delta.core.log.compaction_mark import KEEPS_ALL_TOMBSTONES
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.json_file_actions import VERSION, FileActions, file_actions
 from airflow_delta.core.log.log_segment import CompactedCommits
@@ -79,8 +80,8 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
     Args:
         store: The table.
         versions: Ascending.
-        compacted: Files that stand for some of these commits, ascending; where one is broken or contradicts itself, the
-            commits serve.
+        compacted: Files that stand for some of these commits, ascending; where one may lack tombstones, is broken or
+            contradicts itself, the commits serve.
 
     Raises:
         LogGapError: A commit file is not there.
@@ -89,16 +90,40 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
     """
     wanted = list(versions)
     if compacted:
-        covered = {version for compaction in compacted for version in range(compaction.start, compaction.end + 1)}
-        plain = ((version, commit_path(version)) for version in wanted if version not in covered)
         try:
-            batch = _batch(store, sorted([*plain, *((compaction.end, compaction.status.path) for compaction in compacted)]))
+            texts, ends = _texts_with_compacted(store, wanted, compacted)
+            batch = _batch_of(store.table_uri, texts)
         except CorruptLogError:
             pass  # either a compacted file, or a commit that will be reported again
         else:
-            if _are_consistent(batch, wanted[0], [compaction.end for compaction in compacted]):
+            if _are_consistent(batch, wanted[0], ends):
                 return batch
-    return _batch(store, [(version, commit_path(version)) for version in wanted])
+    return _batch(store, _commit_files(wanted))
+
+
+def _texts_with_compacted(
+    store: LogStore, wanted: Sequence[int], compacted: Sequence[CompactedCommits]
+) -> tuple[list[LogText], list[int]]:
+    """The commits and what stands for some of them; and the last versions of the compacted files among that."""
+    covered = {version for compaction in compacted for version in range(compaction.start, compaction.end + 1)}
+    plain = _commit_files(version for version in wanted if version not in covered)
+    texts = _texts(store, sorted([*plain, *((compaction.end, compaction.status.path) for compaction in compacted)]))
+    starts = {compaction.end: compaction.start for compaction in compacted}
+    kept = [text for text in texts if not starts.get(text.version) or _keeps_all_tombstones(text)]
+    if len(kept) == len(texts):
+        return texts, list(starts)
+    unread = {text.version for text in texts} - {text.version for text in kept}
+    again = _commit_files(version for end in unread for version in range(starts[end], end + 1))
+    texts = sorted([*kept, *_texts(store, again)], key=lambda text: text.version)
+    return texts, [end for end in starts if end not in unread]
+
+
+def _keeps_all_tombstones(text: LogText) -> bool:
+    return text.lines[:1] == [KEEPS_ALL_TOMBSTONES.rstrip()]
+
+
+def _commit_files(versions: Iterable[int]) -> list[tuple[int, str]]:
+    return [(version, commit_path(version)) for version in versions]
 
 
 def _are_consistent(batch: CommitBatch, first: int, compacted: Sequence[int]) -> bool:

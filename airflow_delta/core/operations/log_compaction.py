@@ -13,7 +13,9 @@ from airflow_delta.core.errors import InvalidStatementError, VersionNotFoundErro
 from airflow_delta.core.log.action_reconciliation import file_changes
 from airflow_delta.core.log.commit_reader import CommitBatch, read_commits
 from airflow_delta.core.log.commit_writer import commit_json
+from airflow_delta.core.log.compaction_mark import KEEPS_ALL_TOMBSTONES, keeps_all_tombstones
 from airflow_delta.core.log.file_names import LOG_DIRECTORY, LogFileKind, compacted_path, parse_name
+from airflow_delta.core.log.log_segment import CompactedCommits
 from airflow_delta.core.log.managed_log_store import publish_ratified
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.storage.log_store import LogStore
@@ -28,7 +30,7 @@ class CompactionResult:
         start: First of the commits.
         end: The last one.
         path: Path below the table's root; None where the range holds no two commits, so that there is nothing to write.
-        actions: Lines of the file; None where it was there already.
+        actions: Of the file; None where it was there already.
     """
 
     start: int
@@ -79,7 +81,7 @@ def _write_compacted(store: LogStore, start: int, end: int) -> CompactionResult:
         publish_ratified(store)  # only published commits may be compacted
         content = commit_json(reconciled(read_commits(store, range(start, end + 1))))
         with suppress(FileExistsError):
-            store.write_if_absent(path, content)
+            store.write_if_absent(path, KEEPS_ALL_TOMBSTONES + content)
             lines = content.count(b"\n")
     return CompactionResult(start=start, end=end, path=path, actions=lines)
 
@@ -101,8 +103,12 @@ def reconciled(commits: CommitBatch) -> CommitActions:
 
 
 def _commits_and_coverage(store: LogStore, last: int) -> tuple[set[int], int]:
-    """The commits up to ``last`` that are there, and the last version that a checkpoint or compacted file before it covers."""
+    """The commits up to ``last`` that are there, and the last version that a checkpoint or compacted file before it covers.
+
+    Compacted files that may lack tombstones cover nothing: they are not read.
+    """
     commits: set[int] = set()
+    compacted: list[CompactedCommits] = []
     covered = -1
     for status in store.list_from(LOG_DIRECTORY):
         name = parse_name(status.path.rpartition("/")[2])
@@ -111,7 +117,8 @@ def _commits_and_coverage(store: LogStore, last: int) -> tuple[set[int], int]:
         if name.kind is LogFileKind.COMMIT:
             commits.add(name.version)
         elif name.kind is LogFileKind.COMPACTED_COMMITS and name.end is not None and name.end <= last:
-            covered = max(covered, name.end)
+            compacted.append(CompactedCommits(start=name.version, end=name.end, status=status))
         elif name.kind in (LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.V2_CHECKPOINT):
             covered = max(covered, name.version)
-    return commits, covered
+    newest_first = sorted((file for file in compacted if file.end > covered), key=lambda file: -file.end)
+    return commits, next((file.end for file in newest_first if keeps_all_tombstones(store, file)), covered)

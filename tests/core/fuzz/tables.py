@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_delta.core.log.compaction_mark import KEEPS_ALL_TOMBSTONES
 from tests.core.fuzz.reference import replayed
 
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -419,7 +420,7 @@ def compacted():
     ]
     actions += [{"add": file} for key, file in state.files.items() if known.files.get(key) != file]
     actions += [{"remove": tombstone} for tombstone in state.tombstones.values()]
-    files = plain().files | {f"_delta_log/{2:020}.{5:020}.compacted.json": lines(actions)}
+    files = plain().files | {f"_delta_log/{2:020}.{5:020}.compacted.json": KEEPS_ALL_TOMBSTONES + lines(actions)}
     for version in (5, 7):
         at = replayed(files, version)
         checksum = {

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_delta.core.actions import ADD_FILE
 from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.log.compaction_mark import KEEPS_ALL_TOMBSTONES
 from airflow_delta.core.log.file_names import checkpoint_path, commit_path, compacted_path
 from tests.core.builders import CHECKPOINT, HandmadeLog, add, deletion_vector, metadata, protocol, remove
 
@@ -140,11 +141,11 @@ def test_what_is_known_is_carried_on_over_versions_that_were_not_looked_at():
 
 
 def compacted_log(*actions):
-    """Versions 0 to 4, of which one file stands for 1 to 3."""
+    """Versions 0 to 4, of which one file of ours stands for 1 to 3."""
     handmade = HandmadeLog().create(add("a"), add("b")).commit(remove("a")).commit(add("c")).commit(add("a", size=7))
     handmade.commit(remove("b"))
     lines = "\n".join(map(json.dumps, actions or [add("c"), add("a", size=7), {"txn": {"appId": "x", "version": 1}}]))
-    handmade.store.write(compacted_path(1, 3), lines.encode())
+    handmade.store.write(compacted_path(1, 3), KEEPS_ALL_TOMBSTONES + lines.encode())
     return handmade
 
 
@@ -167,8 +168,26 @@ def test_who_made_a_version_at_the_end_of_compacted_commits_is_still_known():
 @pytest.mark.parametrize("lines", ['{"add":{"path":', "[]", '{"add":{"size":1}}'])
 def test_broken_compacted_commits_are_none(lines):
     handmade = compacted_log()
-    handmade.store.write(compacted_path(1, 3), lines.encode())
+    handmade.store.write(compacted_path(1, 3), KEEPS_ALL_TOMBSTONES + lines.encode())
     assert handmade.paths() == ["a", "c"]
+
+
+def test_compacted_commits_that_may_lack_tombstones_are_left_aside_and_others_are_read():
+    handmade = HandmadeLog().create(add("a"), add("b"))
+    handmade.commit(remove("a")).commit(add("c")).commit(remove("b")).commit(add("d")).commit(add("e"))
+    handmade.store.write(compacted_path(1, 2), json.dumps(add("c")).encode())
+    lines = "\n".join(map(json.dumps, [remove("b"), add("d"), {"txn": {"appId": "x", "version": 1}}]))
+    handmade.store.write(compacted_path(3, 4), KEEPS_ALL_TOMBSTONES + lines.encode())
+    snapshot = handmade.log.snapshot()
+    assert sorted(snapshot.files()["path"].to_pylist()) == ["c", "d", "e"]
+    assert snapshot.transactions["x"].version == 1  # which no commit says
+
+
+def test_compacted_commits_from_the_first_one_on_need_no_tombstones():
+    handmade = HandmadeLog().create(add("a")).commit(remove("a")).commit(add("b"))
+    lines = [protocol(), metadata(), add("b"), {"txn": {"appId": "x", "version": 1}}]
+    handmade.store.write(compacted_path(0, 1), "\n".join(map(json.dumps, lines)).encode())
+    assert handmade.log.snapshot().transactions["x"].version == 1  # which no commit says
 
 
 @pytest.mark.parametrize(

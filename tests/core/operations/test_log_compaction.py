@@ -2,8 +2,9 @@
 
 import json
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, VersionNotFoundError
 from airflow_delta.core.log.commit_reader import read_commits
 from airflow_delta.core.log.commit_writer import commit_json
+from airflow_delta.core.log.compaction_mark import KEEPS_ALL_TOMBSTONES
 from airflow_delta.core.log.file_names import commit_path, compacted_path
 from airflow_delta.core.operations.log_compaction import reconciled
 from tests.core.builders import HandmadeLog, add, deletion_vector, metadata, protocol, remove
@@ -28,7 +30,9 @@ def handmade(*commits):
 
 
 def lines(log, start, end):
-    return [json.loads(line) for line in log.store.read(compacted_path(start, end)).splitlines()]
+    mark, *found = log.store.read(compacted_path(start, end)).splitlines(keepends=True)
+    assert mark == KEEPS_ALL_TOMBSTONES
+    return list(map(json.loads, found))
 
 
 def test_the_example_of_the_protocol():
@@ -151,6 +155,62 @@ def test_other_engines_read_a_table_with_compacted_commits(real_table, duckdb_co
     assert duckdb_connection.sql(f"SELECT n, p FROM delta_scan('{table.root}') ORDER BY n").fetchall() == rows
     ours = DeltaLog.for_table(str(table.root)).refresh().to_arrow(["n", "p"]).read_all().sort_by("n")
     assert list(zip(*ours.to_pydict().values(), strict=True)) == rows
+
+
+@pytest.fixture
+def compacted_by_delta_rs(tmp_path):
+    """Rows 1 to 7, of which 1 and 2 were deleted ten days ago in version 3; delta-rs compacted 2 to 4, behind a checkpoint."""
+    path = tmp_path / "table"
+    for rows in ([1, 2], [3, 4]):
+        write_deltalake(path, pa.table({"id": rows}), mode="append")
+    DeltaTable(path).create_checkpoint()
+    write_deltalake(path, pa.table({"id": [5, 6]}), mode="append")
+    DeltaTable(path).delete("id <= 2")
+    write_deltalake(path, pa.table({"id": [7]}), mode="append")
+    commit = path / commit_path(3)
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        action.get("remove", {"deletionTimestamp": 0})["deletionTimestamp"] -= 10 * 86_400_000
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    DeltaTable(path).compact_logs(2, 4)
+    assert b'"remove"' not in (path / compacted_path(2, 4)).read_bytes()
+    return path
+
+
+def ids(path, by=DeltaTable):
+    rows = DeltaTable(path).to_pyarrow_table() if by is DeltaTable else by(path)
+    return sorted(rows["id"].to_pylist())
+
+
+def ours(path):
+    return DeltaLog.for_table(str(path)).snapshot().to_arrow().read_all()
+
+
+def test_rows_deleted_long_ago_stay_deleted_where_another_engine_compacted_without_expired_tombstones(compacted_by_delta_rs):
+    assert ids(compacted_by_delta_rs, ours) == [3, 4, 5, 6, 7]
+    DeltaLog.for_table(str(compacted_by_delta_rs)).checkpoint()
+    assert ids(compacted_by_delta_rs) == ids(compacted_by_delta_rs, ours) == [3, 4, 5, 6, 7]
+
+
+def test_commits_that_another_engine_compacted_without_tombstones_are_compacted_again(compacted_by_delta_rs):
+    write_deltalake(compacted_by_delta_rs, pa.table({"id": [8]}), mode="append")
+    log = DeltaLog.for_table(str(compacted_by_delta_rs))
+    assert log.compact_log().path == compacted_path(2, 5)
+    assert log.compact_log().path is None
+    assert ids(compacted_by_delta_rs) == ids(compacted_by_delta_rs, ours) == [3, 4, 5, 6, 7, 8]
+
+
+def test_other_engines_read_what_the_compacted_file_says_and_ignore_its_mark(compacted_by_delta_rs, duckdb_connection):
+    """Which of the two files they read is their choice; so the compacted one takes the place of its commits."""
+    path = compacted_by_delta_rs
+    (path / compacted_path(2, 4)).unlink()
+    DeltaLog.for_table(str(path)).compact_log(2, 4)
+    for version in (3, 4):
+        (path / commit_path(version)).unlink()
+    (path / compacted_path(2, 4)).rename(path / commit_path(2))
+    assert ids(path) == ids(path, ours) == [3, 4, 5, 6, 7]
+    rows = duckdb_connection.sql(f"SELECT id FROM delta_scan('{path}') ORDER BY id").fetchall()
+    assert rows == [(3,), (4,), (5,), (6,), (7,)]
 
 
 def test_a_domain_that_is_there_stays():
