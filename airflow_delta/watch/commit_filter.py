@@ -16,7 +16,7 @@ from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.log.history import is_produced_by
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.predicate import NO, evaluate_files, is_partition_only, parse_predicate
-from airflow_delta.core.schema.schema_json import parse_schema
+from airflow_delta.core.table_features.feature import columns_of
 
 RUN_FIELDS = frozenset({"dag_id", "task_id", "run_id", "map_index", "logical_date"})
 """The fields of a commit's record that identify a DAG run."""
@@ -126,7 +126,7 @@ def _as_recorded(name: str, value: Any) -> Any:
 
 def _touches(partitions: str, files: pa.Table, metadata: Metadata, table: str) -> bool:
     """Whether one of the files is in such a partition; a removed file without partition values may be."""
-    schema = parse_schema(metadata.schema_string)
+    schema = columns_of(metadata)
     predicate = parse_predicate(partitions, schema, table)
     if not is_partition_only(predicate, metadata.partition_columns):
         detail = f"partitions must name only partition columns of {table}, found {partitions!r}"

@@ -1,5 +1,7 @@
 """Which commits are meant, and how many rows they changed."""
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -51,6 +53,17 @@ def test_every_condition_that_is_given_must_hold(table, commit, wanted, is_match
 def test_a_removed_file_without_partition_values_may_be_in_any_partition(table):
     version = table.commit("DELETE", remove("x"))
     assert matches(table, version, partitions="day = DATE'2013-01-01'")
+
+
+def test_partitions_are_found_by_name_where_a_schema_without_mapping_has_a_physical_name(table):
+    version = table.write(day="2013-01-01")
+    found = read_metadata(table.store, 0)
+    schema = json.loads(found.schema_string)
+    schema["fields"][0]["metadata"] = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-old"}
+    left_over = replace(found, schema_string=json.dumps(schema))
+    commit = read_commit(table.store, version)
+    wanted = [CommitFilter.of(partitions=f"day = DATE'2013-01-{day}'") for day in ("01", "02")]
+    assert [commit_filter.matches(commit, left_over, "t") for commit_filter in wanted] == [True, False]
 
 
 @pytest.mark.parametrize(

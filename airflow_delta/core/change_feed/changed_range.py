@@ -15,12 +15,13 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.log.commit_reader import read_metadata
 from airflow_delta.core.log.history import CommitTimes, milliseconds
 from airflow_delta.core.log.log_segment import list_log
-from airflow_delta.core.schema import DataType, StructType, parse_schema
-from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, physical_name, without_column_mapping
+from airflow_delta.core.schema import DataType, StructType
+from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.schema.data_types import ArrayType, MapType
 from airflow_delta.core.schema.type_widening import is_widening
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.table_features.feature import columns_of
 
 ENABLED = "delta.enableChangeDataFeed"
 
@@ -91,9 +92,7 @@ def check_recorded(store: LogStore, covered: ChangedRange, first: Snapshot, last
 def _check(table: str, version: int, metadata: Metadata, last: Snapshot) -> None:
     if metadata.configuration.get(ENABLED, "").lower() != "true":
         raise ChangeDataNotRecordedError(table=table, version=version, detail=f"the property {ENABLED} was not true")
-    schema = parse_schema(metadata.schema_string)
-    if mapping_mode(metadata.configuration) is MappingMode.NONE:
-        schema = without_column_mapping(schema)
+    schema = columns_of(metadata)
     differences = tuple(lost_columns(schema, last.schema))
     if _physical(schema, metadata.partition_columns) != _physical(last.schema, last.partition_columns):
         differences += (f"partitioned by {list(metadata.partition_columns)}, then by {list(last.partition_columns)}",)

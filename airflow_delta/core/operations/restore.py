@@ -26,7 +26,7 @@ from airflow_delta.core.schema import StructField, StructType, parse_schema, sch
 from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.clustering import CLUSTERING
-from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.table_features.feature import columns_of, writer_features
 from airflow_delta.core.table_features.protocol import upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -182,7 +182,7 @@ def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
     if all(id_.isdecimal() for id_ in ids):
         configuration[MAX_ID_PROPERTY] = max(ids, key=int)
     schema = parse_schema(target.schema_string)
-    merged = _with_high_water_marks(schema, parse_schema(latest.schema_string))
+    merged = _with_high_water_marks(schema, columns_of(target), columns_of(latest))
     schema_string = target.schema_string if merged == schema else schema_json(merged)
     return replace(target, schema_string=schema_string, configuration=configuration)
 
@@ -205,10 +205,17 @@ def _without_row_tracking(metadata: Metadata) -> Metadata:
     return replace(metadata, configuration=kept)
 
 
-def _with_high_water_marks(target: StructType, latest: StructType) -> StructType:
-    """Identity columns go on after the last number ever given. Protocol: PROTOCOL.md, "Identity Columns"."""
+def _with_high_water_marks(schema: StructType, target: StructType, latest: StructType) -> StructType:
+    """Identity columns go on after the last number ever given. Protocol: PROTOCOL.md, "Identity Columns".
+
+    Args:
+        schema: As the log has it.
+        target: The same columns as readers find them.
+        latest: The columns of the latest version, likewise.
+    """
     marks = {physical_name(field): field.metadata.get(_MARK) for field in latest.fields}
-    return StructType(tuple(_with_high_water_mark(field, marks.get(physical_name(field))) for field in target.fields))
+    found = (marks.get(physical_name(field)) for field in target.fields)
+    return StructType(tuple(map(_with_high_water_mark, schema.fields, found)))
 
 
 def _with_high_water_mark(field: StructField, mark: Any) -> StructField:

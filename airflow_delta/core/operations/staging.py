@@ -51,10 +51,10 @@ from airflow_delta.core.operations.staged_folder import (
 from airflow_delta.core.operations.staged_store import StagedStore
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import named_paths
-from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.snapshot.stored_deletion_vectors import StoredDeletionVectors
 from airflow_delta.core.statements.publish import StagedHandle
+from airflow_delta.core.table_features.feature import columns_of
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_loop import Rebased, rebase
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -320,7 +320,8 @@ def _attempt(table: str, staged: StagedCommit, base: Snapshot | None, now: int, 
     if base is not None:
         protocol, metadata, schema = base.protocol, base.metadata, base.schema
     elif actions.protocol is not None and actions.metadata is not None:
-        protocol, metadata, schema = actions.protocol, actions.metadata, parse_schema(actions.metadata.schema_string)
+        protocol, metadata = actions.protocol, actions.metadata
+        schema = columns_of(metadata, protocol)
     else:
         raise ValueError("it creates a table without metadata and protocol")
     info = actions.commit_info or CommitInfo(timestamp=now, operation="UNKNOWN")

@@ -30,7 +30,7 @@ from airflow_delta.core.predicate import (
     parse_predicate,
     partition_part,
 )
-from airflow_delta.core.schema import MappingMode, StructType, mapping_mode, parse_schema, without_column_mapping
+from airflow_delta.core.schema import MappingMode, StructType, parse_schema, without_column_mapping
 from airflow_delta.core.schema.unknown_types import columns_of_unknown_types
 from airflow_delta.core.snapshot.bloom_filter_pruning import without_skippable
 from airflow_delta.core.snapshot.lookups import lookups_of
@@ -38,7 +38,7 @@ from airflow_delta.core.snapshot.rows import READ_COLUMNS, read_rows, refuse_del
 from airflow_delta.core.snapshot.unreadable_columns import UnreadableColumnsWarning
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.core.table_features.feature import COLUMN_MAPPING, DELETION_VECTORS, reader_features
+from airflow_delta.core.table_features.feature import DELETION_VECTORS, column_mapping_of, reader_features
 from airflow_delta.core.table_features.support import PARTLY_READABLE, check_readable
 
 
@@ -142,9 +142,7 @@ class Snapshot:
     @property
     def column_mapping(self) -> MappingMode:
         """How columns are found in data files; a table whose protocol does not know column mapping has none."""
-        if COLUMN_MAPPING not in reader_features(self.protocol):
-            return MappingMode.NONE
-        return mapping_mode(self.metadata.configuration)
+        return column_mapping_of(self.metadata, self.protocol)
 
     @property
     def schema_string(self) -> str:

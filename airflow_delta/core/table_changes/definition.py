@@ -13,7 +13,7 @@ from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, without_co
 from airflow_delta.core.table_changes.definition_rules import check_definition
 from airflow_delta.core.table_changes.properties import RequestedProperties
 from airflow_delta.core.table_changes.refusal import Refusal
-from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.table_features.feature import column_mapping_of, columns_of, writer_features
 from airflow_delta.core.table_features.iceberg_compat import (
     needs_nested_ids,
     numbers_physical_names,
@@ -42,8 +42,13 @@ class Definition:
 
     @property
     def schema(self) -> StructType:
-        """The columns."""
+        """The columns as the log has them."""
         return parse_schema(self.metadata.schema_string)
+
+    @property
+    def columns(self) -> StructType:
+        """The columns; ids and physical names only where column mapping is on."""
+        return columns_of(self.metadata, self.protocol)
 
 
 def new_definition(
@@ -99,7 +104,7 @@ def changed_definition(
         IcebergCompatError: It could not be read as an Iceberg table, as a property says.
         UnsupportedWriterFeatureError: It needs what is not known here.
     """
-    metadata = _mapped(before.metadata, metadata)
+    metadata = _mapped(before, metadata)
     check_definition(table, metadata, before.metadata)
     protocol = _protocol(table, before.protocol, metadata, wanted or RequestedProperties(), features)
     check_iceberg_change(table, metadata, before.metadata)
@@ -129,12 +134,14 @@ def _protocol(
     return at_least(upgraded(protocol, needed), reader_version=wanted.reader_version, writer_version=wanted.writer_version)
 
 
-def _mapped(before: Metadata, metadata: Metadata) -> Metadata:
+def _mapped(definition: Definition, metadata: Metadata) -> Metadata:
     """The metadata, in which new columns have ids and physical names if the table maps columns.
 
-    Where the mapping is switched on, the columns that are there keep their names as physical names: data files have them.
+    Where the mapping is switched on, the columns that are there keep their names as physical names: data files have them,
+    whatever ids and physical names another table has left in the schema.
     """
-    old, new = mapping_mode(before.configuration), mapping_mode(metadata.configuration)
+    before = definition.metadata
+    old, new = column_mapping_of(before, definition.protocol), mapping_mode(metadata.configuration)
     if old is not new and (old, new) != (MappingMode.NONE, MappingMode.NAME):
         raise Refusal(
             f"delta.columnMapping.mode cannot change from {old} to {new}",
@@ -144,8 +151,9 @@ def _mapped(before: Metadata, metadata: Metadata) -> Metadata:
     is_same = old is new and metadata.schema_string == before.schema_string and not gets_nested_ids
     if new is MappingMode.NONE or is_same:
         return metadata
+    schema = parse_schema(metadata.schema_string)
     schema, last = with_column_mapping(
-        parse_schema(metadata.schema_string),
+        without_column_mapping(schema) if old is MappingMode.NONE else schema,
         max_id=_max_id(before.configuration),
         keep_names=old is MappingMode.NONE,
         **_ids_wanted(metadata.configuration),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import property_changes
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
@@ -14,6 +13,7 @@ from airflow_delta.core.table_changes.iceberg_files import check_files_conform
 from airflow_delta.core.table_changes.refusal import Refusal, refusals
 from airflow_delta.core.table_changes.table_state import Change, Decision, TableState
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
+from airflow_delta.core.table_features.feature import columns_of
 from airflow_delta.core.table_features.iceberg_compat import compat_versions, enables_compatibility
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -125,6 +125,6 @@ def _after(table: TableState, change: Change) -> TableState:
         uri=table.uri,
         metadata=after.metadata,
         protocol=after.protocol,
-        schema=parse_schema(after.metadata.schema_string),
+        schema=columns_of(after.metadata, after.protocol),
         domains={**table.domains, **{domain.domain: domain for domain in change.domains}},
     )

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_delta.core.actions import DomainMetadata, Metadata, Protocol
-from airflow_delta.core.schema import StructType, parse_schema, schema_json
+from airflow_delta.core.schema import StructType, schema_json
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.clustering import clustering_columns
 from airflow_delta.core.table_changes.column_path import ColumnPath
 from airflow_delta.core.table_changes.properties import RequestedProperties
+from airflow_delta.core.table_features.feature import columns_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,7 @@ class TableState:
 
     Attributes:
         uri: Of the table, for errors.
+        schema: The columns; ids and physical names only where column mapping is on.
         domains: The metadata domains, by name.
     """
 
@@ -36,7 +38,7 @@ class TableState:
             uri=snapshot.table_uri,
             metadata=snapshot.metadata,
             protocol=snapshot.protocol,
-            schema=parse_schema(snapshot.schema_string),
+            schema=columns_of(snapshot.metadata, snapshot.protocol),
             domains=snapshot.domains,
         )
 

@@ -9,7 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, all_fields, parse_schema
+from airflow_delta.core.schema import (
+    ArrayType,
+    DataType,
+    MappingMode,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    all_fields,
+    mapping_mode,
+    parse_schema,
+    without_column_mapping,
+)
 from airflow_delta.core.schema.collations import COLLATIONS
 from airflow_delta.core.schema.unknown_types import columns_of_unknown_types
 
@@ -203,3 +215,29 @@ def writer_features(protocol: Protocol) -> frozenset[str]:
     return frozenset(
         feature.name for feature in FEATURES.values() if feature.writer_version and feature.writer_version <= version
     )
+
+
+def column_mapping_of(metadata: Metadata, protocol: Protocol) -> MappingMode:
+    """How columns are found in data files; a table whose protocol does not know column mapping has none.
+
+    Raises:
+        InvalidSchemaError: The mode is not known.
+    """
+    return mapping_mode(metadata.configuration) if COLUMN_MAPPING in reader_features(protocol) else MappingMode.NONE
+
+
+def columns_of(metadata: Metadata, protocol: Protocol | None = None) -> StructType:
+    """The columns as readers find them: their ids and physical names count only where column mapping is on.
+
+    A schema that was copied from a table with column mapping may have them for nothing.
+
+    Args:
+        metadata: The table's.
+        protocol: The table's; where it is None, the properties alone say whether column mapping is on.
+
+    Raises:
+        InvalidSchemaError: It is no schema, or the mode is not known.
+    """
+    schema = parse_schema(metadata.schema_string)
+    mode = mapping_mode(metadata.configuration) if protocol is None else column_mapping_of(metadata, protocol)
+    return without_column_mapping(schema) if mode is MappingMode.NONE else schema

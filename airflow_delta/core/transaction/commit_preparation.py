@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from airflow_delta.core.actions import CommitActions
-from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.schema.partition_values import partition_keys, with_exact_keys
+from airflow_delta.core.table_features.feature import columns_of
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_checks import rewrites
 from airflow_delta.core.transaction.in_commit_timestamps import with_time
@@ -57,7 +57,7 @@ def _with_partition_columns(actions: CommitActions, attempt: CommitAttempt) -> C
     """The actions whose new files have values of just the table's partition columns; removed ones stay as they were."""
     if not (len(actions.adds) or len(actions.changes)):
         return actions
-    schema = parse_schema(actions.metadata.schema_string) if actions.metadata else attempt.schema
+    schema = columns_of(actions.metadata, attempt.protocol_after) if actions.metadata else attempt.schema
     keys = partition_keys(schema, attempt.metadata_after.partition_columns)
     return replace(actions, adds=_with_exact_keys(actions.adds, keys), changes=_with_exact_keys(actions.changes, keys))
 

@@ -32,9 +32,9 @@ from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import InvalidCommitError, TableNotFoundError
 from airflow_delta.core.log.managed_commits import Maintenance, check_access, check_identity, check_permitted
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
-from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.table_features.feature import columns_of
 from airflow_delta.core.transaction import commit_loop
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt, ConfirmConflictingFiles
 from airflow_delta.core.transaction.commit_checks import check_commit, is_empty
@@ -378,7 +378,7 @@ class OptimisticTransaction:
             read_version=self.read_version,
             protocol=basis.protocol,
             metadata=basis.metadata,
-            schema=self._snapshot.schema if self._snapshot else parse_schema(basis.metadata.schema_string),
+            schema=self._snapshot.schema if self._snapshot else columns_of(basis.metadata, basis.protocol),
             actions=actions,
             isolation_level=commit_isolation_level(table_level, actions, changes_data=operation.changes_data),
             enforces=self._enforces,

@@ -18,8 +18,7 @@ from airflow_delta.core.errors import (
     UnsupportedWriterFeatureError,
 )
 from airflow_delta.core.log.action_reconciliation import canonical_paths
-from airflow_delta.core.schema import parse_schema
-from airflow_delta.core.table_features.feature import FEATURES
+from airflow_delta.core.table_features.feature import FEATURES, columns_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt, all_features
 from airflow_delta.core.transaction.commit_checks import check_rows
@@ -104,7 +103,7 @@ def metadata_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtt
     if actions.commit_info and is_enabled(theirs) and not is_enabled(attempt.metadata):
         tags = {**actions.commit_info.tags, PRESERVED_TAG: "false"}
         actions = replace(actions, commit_info=replace(actions.commit_info, tags=tags))
-    return replace(attempt, metadata=theirs, schema=parse_schema(theirs.schema_string), actions=actions)
+    return replace(attempt, metadata=theirs, schema=columns_of(theirs, attempt.protocol), actions=actions)
 
 
 def domain_set(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:

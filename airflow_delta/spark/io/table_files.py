@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.data_files.file_rows import FileRows
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
-from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.char_columns import without_char
-from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, without_column_mapping
+from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.core.table_features.feature import columns_of
 from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.session import pads_char
 
@@ -31,8 +32,7 @@ READ_MARK = "airflow_delta.read"
 
 def schema_of(metadata: Metadata) -> StructType:
     """The columns of a table that is, or is to be; ids and physical names only where column mapping is on."""
-    schema = parse_schema(metadata.schema_string)
-    return without_column_mapping(schema) if mapping_mode(metadata.configuration) is MappingMode.NONE else schema
+    return columns_of(metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

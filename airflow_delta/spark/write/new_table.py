@@ -74,7 +74,7 @@ def overwritten_table(statement: WriteStatement, rows: StructType, snapshot: Sna
             after = changed_definition(table, before, metadata, features=features)
             check_clustering(table, after.metadata, clustered)
             if clustered:
-                return after, (clustering_domain(after.schema, clustered),)
+                return after, (clustering_domain(after.columns, clustered),)
     except InvalidTableDefinitionError as error:
         raise SchemaMismatchError(table=table, differences=error.reasons) from error
     old = snapshot.domains.get(CLUSTERING)
@@ -93,4 +93,4 @@ def _clustering(statement: WriteStatement, snapshot: Snapshot) -> tuple[ColumnPa
             return tuple(map(parse_path, statement.cluster_by))
     if statement.partition_by:
         return ()
-    return clustering_columns(snapshot.table_uri, definition_of(snapshot).schema, snapshot.domains)
+    return clustering_columns(snapshot.table_uri, definition_of(snapshot).columns, snapshot.domains)

@@ -156,7 +156,7 @@ def _layout(verb: str, columns: Sequence[str]) -> str:
 
 
 def _clustered_by(snapshot: Snapshot) -> tuple[str, ...]:
-    columns = clustering_columns(snapshot.table_uri, definition_of(snapshot).schema, snapshot.domains)
+    columns = clustering_columns(snapshot.table_uri, definition_of(snapshot).columns, snapshot.domains)
     return tuple(map(path_text, columns))
 
 
