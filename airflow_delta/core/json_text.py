@@ -24,6 +24,10 @@ MAX_DIGITS = 20
 Members = list[tuple[str, Any]]
 
 
+class JsonTooLongError(ValueError):
+    """A JSON text has more bytes or values than the bounds."""
+
+
 def parse_json(text: str | bytes, *, unique_names: bool = False, number: Callable[[str], Any] | None = None) -> Any:
     """The value of a JSON text.
 
@@ -33,13 +37,14 @@ def parse_json(text: str | bytes, *, unique_names: bool = False, number: Callabl
         number: Makes a number of its text; all but the long integers become numbers of Python when None.
 
     Raises:
-        ValueError: It is not JSON, or exceeds one of the bounds above.
+        JsonTooLongError: It has more bytes or values than the bounds above.
+        ValueError: It is not JSON, or exceeds another of these bounds.
     """
     if len(text) > MAX_BYTES:
-        raise ValueError(f"a JSON text of {len(text)} bytes; the bound is {MAX_BYTES}")
+        raise JsonTooLongError(f"a JSON text of {len(text)} bytes; the bound is {MAX_BYTES}")
     nested = _count(text, "{") + _count(text, "[")
     if (values := nested + _count(text, ",")) > MAX_VALUES:
-        raise ValueError(f"a JSON text of {values} values; the bound is {MAX_VALUES}")
+        raise JsonTooLongError(f"a JSON text of {values} values; the bound is {MAX_VALUES}")
     try:
         document = json.loads(
             text,

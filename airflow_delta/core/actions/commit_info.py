@@ -22,7 +22,7 @@ class Origin:
         token: The requesting task's random id; equal in all tries of one task run. None for work that no task requested.
         job: Delta's own job fields (jobId, jobName, jobRunId, runId, jobOwnerId, triggerType), shown by every history.
         record: Further fields of ours, JSON values (logical date, task, map index, try).
-        user_metadata: The user's own text.
+        user_metadata: The user's own text; a commit with one of more than 100,000 characters is refused.
     """
 
     token: str | None = None

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from airflow_delta.core.errors import CorruptLogError, UnfinishedCommitError
-from airflow_delta.core.json_text import parse_json
+from airflow_delta.core.json_text import JsonTooLongError, parse_json
 from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
+from airflow_delta.core.log.long_commit_info import long_commit_info
 from airflow_delta.core.storage.log_store import UNFINISHED
 
 COMMIT_INFO, PROTOCOL, METADATA, TRANSACTION, DOMAIN = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
@@ -107,6 +108,9 @@ class NonFileActions:
         try:
             document = parse_json(line)
         except ValueError as error:
+            info = long_commit_info(line) if isinstance(error, JsonTooLongError) else None
+            if info is not None:
+                return {COMMIT_INFO: info}
             raise text.corrupt(self._table, number, str(error)) from error
         if not isinstance(document, dict):
             raise text.corrupt(self._table, number, "the line is not a JSON object")

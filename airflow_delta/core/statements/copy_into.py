@@ -11,6 +11,7 @@ from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.fields import convert_fields, exclude_each_other, is_settled
 from airflow_delta.core.statements.publish import Publish
 from airflow_delta.core.statements.validation import expectations, require_mapping, require_text, texts
+from airflow_delta.core.user_metadata import check_user_metadata
 
 TEXT_FORMATS = frozenset({"csv", "json", "xml"})
 """Formats whose rows may fail to fit the columns they are read as."""
@@ -50,7 +51,7 @@ class CopyIntoStatement:
             ones are listed again, to find those that came late. What sorts before them is not listed; what sorts behind a file
             that waits, waits too. None lists everything.
         reload: Whether to load the files again that were loaded before.
-        user_metadata: Text that the commit carries for people.
+        user_metadata: Text that the commit carries for people; at most 100,000 characters.
         dry_run: Read and check the files, but commit nothing.
         publish: ``later`` stages the commit: ``PublishStatement`` makes it. Until then the files are new to other loads, and
             once another load is committed, it can no longer be published.
@@ -91,6 +92,7 @@ class CopyIntoStatement:
         for name in ("options", "properties"):
             require_mapping("COPY INTO", name, getattr(self, name))
         _check_reads_all(self.options)
+        check_user_metadata("COPY INTO", self.user_metadata)
         exclude_each_other(self, "partition_by", "cluster_by")
         exclude_each_other(self, "look_back", "reload")
         for name in ("max_files", "max_bytes", "look_back"):

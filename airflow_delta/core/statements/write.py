@@ -13,6 +13,7 @@ from airflow_delta.core.statements.fields import convert_fields, converted_value
 from airflow_delta.core.statements.publish import Publish
 from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, require_mapping, require_text, require_type, texts
+from airflow_delta.core.user_metadata import check_user_metadata
 
 
 class WriteMode(StrEnum):
@@ -55,7 +56,7 @@ class WriteStatement:
         properties: Table properties when the table is made.
         txn: Name of an application and a number of its own that grows with each of its writes: a write whose number is not
             greater than the table's last one for that application commits nothing.
-        user_metadata: Text that the commit carries for people.
+        user_metadata: Text that the commit carries for people; at most 100,000 characters.
         dry_run: Check, but commit nothing.
         publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees its rows before.
     """
@@ -98,6 +99,7 @@ class WriteStatement:
                 raise InvalidStatementError(statement="WRITE", detail=f"{name} cannot be combined with the mode {self.mode}")
         object.__setattr__(self, "expect", expectations("WRITE", self.expect))
         require_mapping("WRITE", "properties", self.properties)
+        check_user_metadata("WRITE", self.user_metadata)
         object.__setattr__(self, "txn", _txn(self.txn))
 
 

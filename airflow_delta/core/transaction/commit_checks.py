@@ -23,6 +23,7 @@ from airflow_delta.core.table_features.iceberg_rules import Violation, check_ice
 from airflow_delta.core.table_features.support import FILE_FEATURES, ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.in_commit_timestamps import are_enabled
 from airflow_delta.core.transaction.table_properties import is_append_only
+from airflow_delta.core.user_metadata import check_user_metadata
 
 
 def check_commit(
@@ -45,6 +46,7 @@ def check_commit(
         enforces: Features whose constraints the writer of the rows has enforced; see ``ROW_FEATURES``.
 
     Raises:
+        InvalidStatementError: The user's own text is too long.
         DuplicateActionError: A file, application or domain is named twice.
         InvalidCommitError: A rule of the protocol is broken.
         AppendOnlyTableError: Rows would go from a table that only takes appends.
@@ -55,6 +57,8 @@ def check_commit(
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
     """
     check_writable(table, protocol, metadata)
+    if actions.commit_info:
+        check_user_metadata(actions.commit_info.operation, actions.commit_info.origin.user_metadata)
     check_no_duplicates(table, actions)
     for detail in _broken_rules(actions, writer_features(protocol)):
         raise InvalidCommitError(table=table, detail=detail)

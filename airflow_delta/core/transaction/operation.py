@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
+
+MAX_PARAMETER = 50_000
+"""Characters of a parameter in the log: a commit info of any length would have to be read with every snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +28,43 @@ class Operation:
     changes_data: bool = True
 
     def logged_parameters(self) -> dict[str, Any]:
-        """The parameters as Delta writes them: single values as they are, lists and objects as JSON text."""
+        """The parameters as Delta writes them: single values as they are, lists and objects as JSON text.
+
+        What is longer than ``MAX_PARAMETER`` is cut and ends in three dots; of lists and objects the texts inside.
+        """
         return {name: _logged(value) for name, value in self.parameters.items() if value is not None}
 
 
 def _logged(value: Any) -> str | int | float | bool:
-    return value if isinstance(value, str | int | float | bool) else json.dumps(value, separators=(",", ":"))
+    if isinstance(value, int | float | bool):
+        return value
+    text = _text(value)
+    if len(text) > MAX_PARAMETER and not isinstance(value, str):
+        count = sum(1 for _ in _texts(value))
+        text = _text(_each_cut(value, MAX_PARAMETER // max(1, 2 * count)))
+    return _cut(text, MAX_PARAMETER)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a JSON value, names left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        yield from chain.from_iterable(map(_texts, value.values() if isinstance(value, Mapping) else value))
+
+
+def _each_cut(value: Any, length: int) -> Any:
+    """The JSON value with its texts cut."""
+    if isinstance(value, str):
+        return _cut(value, length)
+    if isinstance(value, Mapping):
+        return {name: _each_cut(member, length) for name, member in value.items()}
+    return [_each_cut(member, length) for member in value] if isinstance(value, list | tuple) else value
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."

@@ -221,6 +221,7 @@ class OptimisticTransaction:
             CommitStateUnknownError: The storage did not answer.
             StorageAccessError: The storage refuses.
             TableExistsError: The table to be created is there.
+            InvalidStatementError: ``user_metadata`` of ``origin`` is too long.
             AppendOnlyTableError: Rows would go from a table that only takes appends.
             DuplicateActionError: A file, application or domain is named twice.
             InvalidCommitError: A rule of the protocol is broken.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.user_metadata import check_user_metadata
 
 FORMAT = 'format("delta")'
 
@@ -70,6 +71,7 @@ class WriteOptions:
         """Understand a writer's options. Raises ``InvalidStatementError``."""
         given = _lower(options)
         _refuse_others(given, _WRITTEN)
+        check_user_metadata(FORMAT, given.get("usermetadata"))
         return cls(path=_path(given), user_metadata=given.get("usermetadata"))
 
 

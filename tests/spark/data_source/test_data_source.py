@@ -90,6 +90,11 @@ def _adds(table):
     return DeltaLog.for_table(table).snapshot().files().to_pandas().itertuples()
 
 
+def test_a_text_of_the_user_that_is_too_long_is_refused_before_rows_are_written():
+    with pytest.raises(InvalidStatementError, match="at most 100000 characters, found 100001"):
+        WriteOptions.of({"path": "t", "userMetadata": "x" * 100_001})
+
+
 class TestWriting:
     def test_rows_of_every_type_make_a_table_that_others_read(self, delta, table, reference_rows):
         rows = delta.sql(ALL_TYPES)

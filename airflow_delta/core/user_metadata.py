@@ -1,0 +1,18 @@
+"""The user's own text in a commit (``userMetadata``): its bound."""
+
+from __future__ import annotations
+
+from airflow_delta.core.errors import InvalidStatementError
+
+MAX_USER_METADATA = 100_000
+"""Characters: every reader of a version parses what its commit says of itself."""
+
+
+def check_user_metadata(statement: str, text: str | None) -> None:
+    """Return if the text may be in a commit. Raises ``InvalidStatementError``."""
+    if isinstance(text, str) and len(text) > MAX_USER_METADATA:
+        detail = (
+            f"user_metadata must have at most {MAX_USER_METADATA} characters, found {len(text)}; write a longer text into a "
+            "file, and its place into the commit"
+        )
+        raise InvalidStatementError(statement=statement, detail=detail)
