@@ -27,7 +27,7 @@ from airflow_delta.core.log.history import (
 from airflow_delta.core.log.latest_replay import LatestReplay
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import holds_table
-from airflow_delta.core.log.managed_commits import ManagedCommits
+from airflow_delta.core.log.managed_commits import ManagedCommits, identifying_properties
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
 from airflow_delta.core.operations.after_commit import AfterCommit
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
@@ -282,7 +282,13 @@ class DeltaLog:
         return plan_table(new, self._place(), mode=mode)
 
     def _place(self) -> TablePlace:
-        return TablePlace(uri=self.table_uri, now=self.clock(), create=self.create_transaction, latest=self.start_transaction)
+        return TablePlace(
+            uri=self.table_uri,
+            now=self.clock(),
+            create=self.create_transaction,
+            latest=self.start_transaction,
+            identity=identifying_properties(self.store),
+        )
 
     def alter(self, *, origin: Origin | None = None) -> TableChanges:
         """The statements that change columns, properties, rules and features of the table; see ``TableChanges``."""

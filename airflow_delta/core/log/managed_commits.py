@@ -14,6 +14,7 @@ from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.errors import (
     AnotherManagedTableError,
     CatalogRequiredError,
+    InvalidTablePropertyError,
     MaintenanceNotPermittedError,
     NotCatalogManagedError,
 )
@@ -200,6 +201,19 @@ def identifying_properties(store: LogStore) -> Mapping[str, str]:
     """The table properties by which a catalog knows a table that it manages; none where its files alone decide."""
     identity: Mapping[str, str] = getattr(store, "identity", {})
     return identity
+
+
+def check_still_identified(store: LogStore, before: Metadata, after: Metadata) -> None:
+    """Return if the metadata that is to follow still names an id at the catalog; ``check_identity`` says whether the right one.
+
+    Raises:
+        InvalidTablePropertyError: It names none any more: other clients of the catalog would refuse the table.
+    """
+    for name in identifying_properties(store):
+        known = before.configuration.get(name)
+        if known is not None and name not in after.configuration:
+            detail = f"{managing_catalog(store)} knows the table by it; expected {known!r}"
+            raise InvalidTablePropertyError(name=name, value=None, detail=detail)
 
 
 def check_identity(store: LogStore, metadata: Metadata) -> None:

@@ -39,7 +39,12 @@ from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.staging_area import StagingArea
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.clustering import CLUSTERING
-from airflow_delta.core.table_changes.properties import RequestedProperties, requested
+from airflow_delta.core.table_changes.properties import (
+    RequestedProperties,
+    check_timestamps_kept,
+    requested,
+    required_by_catalog,
+)
 from airflow_delta.core.table_features.feature import CATALOG_MANAGED, writer_features
 from airflow_delta.core.table_features.iceberg_compat import compat_versions
 from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded, without
@@ -203,10 +208,13 @@ def _clone(
             return result
     replaced = _replaced_files(there, copies=copier is not None)
     wanted = requested(properties, target.table_uri)
+    if there:
+        check_timestamps_kept(there.protocol, wanted.configuration)
+    kept = required_by_catalog(identifying_properties(target.store), there.protocol if there else None)
     metadata = cloned_metadata(
         source.metadata,
         there.metadata if there else None,
-        {**wanted.configuration, **identifying_properties(target.store)},
+        {**wanted.configuration, **kept},
         left_out=identifying_properties(source.store),
         now=target.clock(),
     )

@@ -19,6 +19,7 @@ from airflow_delta.core.actions import DomainMetadata, Metadata, Origin, Protoco
 from airflow_delta.core.data_files.deletion_vector import deletion_vector_path
 from airflow_delta.core.errors import AppendOnlyTableError, DataFilesMissingError, InvalidStatementError
 from airflow_delta.core.log.action_reconciliation import file_keys
+from airflow_delta.core.log.managed_commits import identifying_properties
 from airflow_delta.core.operations.missing_files import missing_files
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import check_contained, deletion_vector_files
@@ -26,6 +27,7 @@ from airflow_delta.core.schema import StructField, StructType, parse_schema, sch
 from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.clustering import CLUSTERING
+from airflow_delta.core.table_changes.properties import required_by_catalog
 from airflow_delta.core.table_features.feature import columns_of, writer_features
 from airflow_delta.core.table_features.protocol import upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
@@ -146,6 +148,8 @@ def restore(
     if dry_run:
         return result
     metadata = restored_metadata(target.metadata, latest.metadata)
+    kept = required_by_catalog(identifying_properties(log.store), latest.protocol)  # which manages the table perhaps only since
+    metadata = replace(metadata, configuration={**metadata.configuration, **kept})
     transaction.set_metadata(_without_row_tracking(metadata) if _row_ids_are_lost(target, latest) else metadata)
     transaction.set_protocol(restored_protocol(target.protocol, latest.protocol))
     committed = transaction.commit(

@@ -18,7 +18,7 @@ from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path,
 from airflow_delta.core.table_changes.definition import Definition, new_definition
 from airflow_delta.core.table_changes.definition_rules import check_clustering
 from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX, columns_in
-from airflow_delta.core.table_changes.properties import requested
+from airflow_delta.core.table_changes.properties import check_timestamps_kept, requested, required_by_catalog
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.schema_edit import find_column
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -64,12 +64,14 @@ class TablePlace:
         now: Milliseconds since the epoch.
         create: Starts a transaction that creates a table.
         latest: Starts a transaction on the table that is there; ``TableNotFoundError`` where there is none.
+        identity: The properties by which a catalog knows the table that it manages there.
     """
 
     uri: str
     now: int
     create: Callable[[Metadata, Protocol], OptimisticTransaction]
     latest: Callable[[], OptimisticTransaction]
+    identity: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ def plan_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error") 
     try:
         transaction = place.latest()
     except TableNotFoundError:
-        return PlannedTable(operation=_name(mode), read_version=-1, definition=table_definition(new, place.uri, place.now)[0])
+        return PlannedTable(operation=_name(mode), read_version=-1, definition=_of_place(new, place)[0])
     version = transaction.read_version
     match mode:
         case "error":
@@ -139,7 +141,7 @@ def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error"
 
 
 def _create(new: NewTable, place: TablePlace, mode: CreateMode, origin: Origin | None) -> CommitResult:
-    definition, clustering = table_definition(new, place.uri, place.now)
+    definition, clustering = _of_place(new, place)
     transaction = place.create(definition.metadata, definition.protocol)
     return transaction.commit(domains=clustering, operation=_operation(_name(mode), new, definition.metadata), origin=origin)
 
@@ -163,12 +165,21 @@ def _replacement(
 ) -> tuple[Definition, tuple[DomainMetadata, ...], pa.Table]:
     """The table that takes the place of another one, its clustering, and the files that go (``ADD_FILE``)."""
     before = _defined(transaction)
-    definition, clustering = table_definition(new, place.uri, place.now, before, transaction.snapshot.domains)
+    definition, clustering = _of_place(new, place, before, transaction.snapshot.domains)
     transaction.read_whole_table()
     files = transaction.files()
     if len(files) and is_append_only(before.metadata.configuration):
         raise AppendOnlyTableError(table=place.uri)
     return definition, clustering, files
+
+
+def _of_place(
+    new: NewTable,
+    place: TablePlace,
+    replaced: Definition | None = None,
+    domains: Mapping[str, DomainMetadata] = MappingProxyType({}),
+) -> tuple[Definition, tuple[DomainMetadata, ...]]:
+    return table_definition(new, place.uri, place.now, replaced, domains, identity=place.identity)
 
 
 def _defined(transaction: OptimisticTransaction) -> Definition:
@@ -191,8 +202,12 @@ def table_definition(
     now: int,
     replaced: Definition | None = None,
     domains: Mapping[str, DomainMetadata] = MappingProxyType({}),
+    *,
+    identity: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Definition, tuple[DomainMetadata, ...]]:
     """The table as it will be, and the metadata domains that the commit sets for its clustering.
+
+    What a catalog that manages the table requires belongs to the place and not to the statement.
 
     Args:
         new: What it is to be.
@@ -200,6 +215,7 @@ def table_definition(
         now: Milliseconds since the epoch.
         replaced: The table that it takes the place of.
         domains: The metadata domains of that table, by name.
+        identity: The properties by which a catalog knows the table that it manages there.
 
     Raises:
         InvalidTableDefinitionError: No table can be like this.
@@ -207,11 +223,14 @@ def table_definition(
         UnsupportedWriterFeatureError: It needs a feature that is not known here.
     """
     wanted = requested(new.properties, table)
+    if replaced:
+        check_timestamps_kept(replaced.protocol, wanted.configuration)
+    kept = required_by_catalog(identity, replaced.protocol if replaced else None)
     metadata = Metadata(
         id=replaced.metadata.id if replaced else str(uuid.uuid4()),
         schema_string=schema_json(new.schema),
         partition_columns=new.partition_by(),
-        configuration={**wanted.configuration, **_constraints(new, table)},
+        configuration={**wanted.configuration, **kept, **_constraints(new, table)},
         name=new.name,
         description=new.description,
         created_time=now,

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from airflow_delta.core.actions import Protocol
 from airflow_delta.core.data_files.indexed_columns import (
     COLUMNS,
     FALSE_POSITIVES,
@@ -22,7 +23,14 @@ from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWrit
 from airflow_delta.core.table_changes.column_path import parse_path
 from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX
 from airflow_delta.core.table_changes.refusal import Refusal
-from airflow_delta.core.table_features.feature import FEATURES, FEATURES_READER_VERSION, FEATURES_WRITER_VERSION
+from airflow_delta.core.table_features.feature import (
+    CATALOG_MANAGED,
+    FEATURES,
+    FEATURES_READER_VERSION,
+    FEATURES_WRITER_VERSION,
+    writer_features,
+)
+from airflow_delta.core.transaction.in_commit_timestamps import ENABLED as TIMESTAMPS_ENABLED
 from airflow_delta.core.transaction.table_properties import AN_INTERVAL, interval_milliseconds
 
 _PREFIX = "delta."
@@ -168,6 +176,29 @@ class RequestedProperties:
     features: frozenset[str] = frozenset()
     reader_version: int = 1
     writer_version: int = 1
+
+
+def check_timestamps_kept(protocol: Protocol, configuration: Mapping[str, str]) -> None:
+    """Return if a table with this protocol may have these properties; what they leave out counts as kept.
+
+    Raises:
+        InvalidTablePropertyError: A catalog manages the table, and would get commits without their time.
+    """
+    value = configuration.get(TIMESTAMPS_ENABLED, "true")
+    if CATALOG_MANAGED & writer_features(protocol) and value.lower() != "true":
+        detail = "a table that a catalog manages must keep in-commit timestamps; leave the property out"
+        raise InvalidTablePropertyError(name=TIMESTAMPS_ENABLED, value=value, detail=detail)
+
+
+def required_by_catalog(identity: Mapping[str, str], replaced: Protocol | None) -> dict[str, str]:
+    """The properties that stay whatever a statement makes of the table at a place.
+
+    Args:
+        identity: Those by which a catalog knows the table that it manages there.
+        replaced: The protocol of the table that is there; None where there is none.
+    """
+    is_managed = replaced is not None and CATALOG_MANAGED & writer_features(replaced)
+    return {**identity, TIMESTAMPS_ENABLED: "true"} if is_managed else dict(identity)
 
 
 def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:

@@ -11,11 +11,13 @@ from airflow_delta.core.table_changes.column_path import parse_path, path_text
 from airflow_delta.core.table_changes.definition import ROW_TRACKING, with_row_tracking_columns
 from airflow_delta.core.table_changes.definition_rules import check_clustering
 from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX, check_constraints, columns_in
-from airflow_delta.core.table_changes.properties import INTERNAL, requested, spelled
+from airflow_delta.core.table_changes.properties import INTERNAL, check_timestamps_kept, requested, spelled
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.schema_edit import find_column
 from airflow_delta.core.table_changes.table_state import Change, TableState
+from airflow_delta.core.table_features.feature import CATALOG_MANAGED, writer_features
 from airflow_delta.core.table_features.protocol import at_least, upgraded
+from airflow_delta.core.transaction.in_commit_timestamps import ENABLED as TIMESTAMPS_ENABLED
 
 _COMMENT = "comment"
 """No property, but the table's description, as in Spark SQL."""
@@ -29,6 +31,7 @@ def set_properties(table: TableState, properties: Mapping[str, str]) -> Change:
     """
     said = [value for name, value in properties.items() if name.lower() == _COMMENT]
     wanted = requested({name: value for name, value in properties.items() if name.lower() != _COMMENT}, table.uri)
+    check_timestamps_kept(table.protocol, wanted.configuration)
     configuration = with_row_tracking_columns({**table.configuration, **wanted.configuration})
     metadata = table.with_configuration(configuration)
     if said:
@@ -55,6 +58,8 @@ def unset_properties(table: TableState, names: Sequence[str], *, if_exists: bool
     for name in properties:
         if name in INTERNAL:
             raise Refusal(f"{name} is set by Delta only")
+        if name == TIMESTAMPS_ENABLED and CATALOG_MANAGED & writer_features(table.protocol):
+            raise Refusal(f"{name} is what the catalog that manages the table requires")
         if name.lower().startswith(CONSTRAINT_PREFIX):
             raise Refusal(f"{name} is a constraint", "use DROP CONSTRAINT")
         if name not in table.configuration and not if_exists:

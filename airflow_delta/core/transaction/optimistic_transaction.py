@@ -30,7 +30,13 @@ from airflow_delta.core.actions import (
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import InvalidCommitError, TableNotFoundError
-from airflow_delta.core.log.managed_commits import Maintenance, check_access, check_identity, check_permitted
+from airflow_delta.core.log.managed_commits import (
+    Maintenance,
+    check_access,
+    check_identity,
+    check_permitted,
+    check_still_identified,
+)
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
@@ -165,7 +171,9 @@ class OptimisticTransaction:
     # -- what is written
 
     def set_metadata(self, metadata: Metadata) -> None:
-        """Give the table this metadata with the commit."""
+        """Give the table this metadata with the commit. Raises ``InvalidTablePropertyError`` for a lost id of a catalog."""
+        if self._snapshot:
+            check_still_identified(self._store, self._snapshot.metadata, metadata)
         self._metadata = metadata
 
     def set_protocol(self, protocol: Protocol) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from airflow_delta.core.actions import DomainMetadata
 from airflow_delta.core.errors import InvalidTableDefinitionError, SchemaMismatchError
@@ -22,7 +24,12 @@ Domains = tuple[DomainMetadata, ...]
 
 
 def new_table(
-    statement: WriteStatement, rows: StructType, *, now: int, replaced: Snapshot | None = None
+    statement: WriteStatement,
+    rows: StructType,
+    *,
+    now: int,
+    replaced: Snapshot | None = None,
+    identity: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Definition, Domains]:
     """A table that holds these rows, and the metadata domains that its commit sets.
 
@@ -33,6 +40,7 @@ def new_table(
         rows: The schema of the rows.
         now: Milliseconds since the epoch.
         replaced: The table that it takes the place of.
+        identity: The properties by which a catalog knows the table that it manages there.
 
     Raises:
         SchemaMismatchError: Rows that no table can hold, or partition columns that are none.
@@ -47,7 +55,7 @@ def new_table(
     )
     before = (definition_of(replaced), replaced.domains) if replaced else ()
     try:
-        return table_definition(new, statement.table, now, *before)
+        return table_definition(new, statement.table, now, *before, identity=identity)
     except InvalidTableDefinitionError as error:
         raise SchemaMismatchError(table=statement.table, differences=error.reasons) from error
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from airflow_delta.core.actions import DomainMetadata, Metadata
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError, TableExistsError
+from airflow_delta.core.log.managed_commits import identifying_properties
 from airflow_delta.core.schema import StructType, parse_schema
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -109,7 +110,8 @@ def _target(log: DeltaLog, statement: WriteStatement, snapshot: Snapshot | None,
     if snapshot is not None and statement.mode is WriteMode.CREATE:
         raise TableExistsError(table=log.table_uri, version=snapshot.version)
     if snapshot is None or statement.mode is WriteMode.CREATE_OR_REPLACE:
-        definition, domains = new_table(statement, rows, now=log.clock(), replaced=snapshot)
+        identity = identifying_properties(log.store)
+        definition, domains = new_table(statement, rows, now=log.clock(), replaced=snapshot, identity=identity)
         return Target(snapshot=snapshot, definition=definition, domains=domains)
     if statement.overwrite_schema:
         definition, domains = overwritten_table(statement, rows, snapshot)

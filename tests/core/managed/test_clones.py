@@ -5,10 +5,13 @@ import json
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidTablePropertyError
 from airflow_delta.core.log.in_memory_managed_commits import InMemoryManagedCommits
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.table_features.feature import writer_features
 from tests.core.managed.conftest import FEATURES, Managed
+
+TIMESTAMPS = "delta.enableInCommitTimestamps"
 
 
 @pytest.fixture
@@ -34,6 +37,16 @@ def test_a_deep_clone_is_opened_by_its_path(managed):
         "inCommitTimestamp"
         in json.loads(clone.store.read("_delta_log/00000000000000000000.json").splitlines()[0])["commitInfo"]
     )
+
+
+def test_a_managed_table_keeps_its_timestamps_where_the_source_of_its_clone_has_none(managed):
+    other = DeltaLog(InMemoryLogStore("memory://other"), clock=managed.tick)
+    managed.log().deep_clone(other)
+    other.alter().set_properties({TIMESTAMPS: "false"})
+    with pytest.raises(InvalidTablePropertyError, match="must keep in-commit timestamps"):
+        other.deep_clone(managed.log(), mode="replace", properties={TIMESTAMPS: "false"})
+    assert other.deep_clone(managed.log(), mode="replace").version == 2
+    assert managed.log().snapshot().metadata.configuration[TIMESTAMPS] == "true"
 
 
 def test_a_managed_table_that_is_replaced_stays_managed(managed):
