@@ -183,10 +183,12 @@ class GcsHandler(BaseHTTPRequestHandler):
         return self.answer(200, answer | ({"nextPageToken": page[-1]} if len(names) > len(page) else {}))
 
     def described(self, name, content, generation):
-        updated = _STARTED + timedelta(milliseconds=generation)
+        created = _STARTED + timedelta(milliseconds=generation)
+        updated = created + timedelta(days=self.server.days_to_transition)
         return {
             "name": name,
             "size": str(len(content)),
+            "timeCreated": f"{created:%Y-%m-%dT%H:%M:%S.%fZ}",
             "updated": f"{updated:%Y-%m-%dT%H:%M:%S.%fZ}",
             "generation": generation,
         }
@@ -223,6 +225,7 @@ def gcs_server():
     """A GCS in this process: ``faults`` are the statuses that answer the next uploads."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), GcsHandler)
     server.objects, server.faults, server.listings, server.lock, server.page_size = {}, [], [], threading.Lock(), 3
+    server.days_to_transition = 0
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server

@@ -48,7 +48,8 @@ class GcsLogStore(FsspecLogStore):
         await self._post(key, content, ifGenerationMatch="0")
 
     async def _page(self, prefix: str, start: str, *, nested: bool, rest: Any) -> ObjectPage:
-        fields = "nextPageToken,items(name,size,updated,generation)"
+        # Not ``updated``: that is the time of the metadata, which a lifecycle rule moves when it changes the storage class.
+        fields = "nextPageToken,items(name,size,timeCreated,generation)"
         delimiter = None if nested else "/"
         _, content = await self._call(
             "GET", _OBJECTS, prefix=prefix, startOffset=prefix + start, delimiter=delimiter, pageToken=rest, fields=fields
@@ -56,7 +57,7 @@ class GcsLogStore(FsspecLogStore):
         answer = json.loads(content)
         return ObjectPage(
             objects=[
-                (item["name"], int(item["size"]), _milliseconds(item["updated"]), str(item.get("generation", "")))
+                (item["name"], int(item["size"]), _milliseconds(item["timeCreated"]), str(item.get("generation", "")))
                 for item in answer.get("items", ())
             ],
             rest=answer.get("nextPageToken"),

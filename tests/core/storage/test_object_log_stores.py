@@ -1,5 +1,6 @@
 """The stores of S3, Azure and GCS meet the contract of a LogStore, also with slashes and signs in the table's path."""
 
+import time
 from functools import partial
 
 import pytest
@@ -10,6 +11,8 @@ from airflow_delta.core.errors import StorageAccessError
 from airflow_delta.core.storage.gcs_log_store import GcsLogStore
 from airflow_delta.core.storage.resolve import log_store_for
 from tests.core.storage.log_store_contract import LogStoreContract
+
+HOUR = 3600
 
 
 class TestS3LogStore(LogStoreContract):
@@ -52,6 +55,13 @@ def gcs_store(gcs, pauses):
     store.write_if_absent("_delta_log/first", b"1")
     gcs.client.listings.clear()
     return store
+
+
+def test_gcs_gives_the_time_of_the_content_and_not_that_at_which_a_lifecycle_rule_changed_the_storage_class(gcs_store, gcs):
+    before = gcs_store.status("_delta_log/first")
+    gcs.client.days_to_transition = 40
+    assert gcs_store.status("_delta_log/first") == before
+    assert abs(before.modification_time / 1000 - time.time()) < HOUR
 
 
 def test_gcs_puts_off_a_create_and_the_store_sends_it_again(gcs_store, gcs, pauses):
