@@ -124,7 +124,7 @@ def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
         "name": metadata.name,
         "description": metadata.description,
         "version": snapshot.version,
-        "timestamp": snapshot.timestamp,
+        "timestamp": snapshot.history_timestamp,
         "createdTime": metadata.created_time,
         "columns": {field.name: f"{field.type}{'' if field.nullable else ' NOT NULL'}" for field in snapshot.schema.fields},
         "partitionColumns": list(metadata.partition_columns),
@@ -140,7 +140,7 @@ def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
     if as_json:
         _print_json(found)
         return
-    found |= {"timestamp": _time(snapshot.timestamp), "sizeInBytes": _size(found["sizeInBytes"])}
+    found |= {"timestamp": _time(snapshot.history_timestamp), "sizeInBytes": _size(found["sizeInBytes"])}
     found["createdTime"] = metadata.created_time and _time(metadata.created_time)
     found["pins"] = [_pin(pin) for pin in pins]
     _print(_pairs(found))

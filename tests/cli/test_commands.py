@@ -66,6 +66,15 @@ def test_the_time_of_a_version_is_the_one_that_time_travel_goes_by(table):
         assert found["version"] == entry["version"]
 
 
+def test_the_time_in_the_detail_names_the_version_where_a_clock_ran_backwards(table):
+    for version, time in enumerate((1_000, 9_000, 5_000)):
+        os.utime(Path(table, "_delta_log", f"{version:020d}.json"), (time, time))
+    (found,) = run_json("detail", table)
+    assert (found["version"], found["timestamp"]) == (2, 9_000_001)
+    (again,) = run_json("detail", table, "--timestamp", "1970-01-01T02:30:00.001Z")
+    assert again["version"] == 2
+
+
 def test_texts_of_a_table_are_shown_as_they_are(table):
     log = Path(table, "_delta_log")
     info = {"operation": "[/x]LOAD", "operationParameters": {"a": "[/b]"}, "inCommitTimestamp": 10**18}

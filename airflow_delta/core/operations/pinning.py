@@ -39,7 +39,7 @@ class PinnedVersion:
     Attributes:
         table: The table's root.
         table_id: The id in the table's metadata, by which a table made anew at its place is known.
-        timestamp: When the version was committed, milliseconds since the epoch.
+        timestamp: When the version was committed, milliseconds since the epoch; as a time, it names this version.
         unprotected: Why no vacuum knows of the pin; None where it is registered.
     """
 
@@ -135,7 +135,7 @@ def _read_version(log: TableLog, requested: PinnedTable, version: int) -> Pinned
         table=requested.table,
         version=version,
         table_id=snapshot.metadata.id,
-        timestamp=snapshot.timestamp,
+        timestamp=snapshot.history_timestamp,
     )
 
 

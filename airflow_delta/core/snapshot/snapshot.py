@@ -15,7 +15,7 @@ from airflow_delta.core.data_files.indexed_columns import IndexedColumns
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.errors import CorruptLogError, SchemaMismatchError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
-from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, commit_timestamp
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogSegment
 from airflow_delta.core.log.managed_commits import check_access, check_identity
@@ -78,7 +78,11 @@ class Snapshot:
 
     @cached_property
     def timestamp(self) -> int:
-        """When this version was committed, in milliseconds since the epoch; the checkpoint's time where only that is left."""
+        """When this version was committed, in milliseconds since the epoch; the checkpoint's time where only that is left.
+
+        Where commits carry no time, that of the file, as it stands: as in Delta Spark. History, time travel and the change feed
+        move times of a clock that ran backwards; to name the version by its time, take ``history_timestamp``.
+        """
         commit, checkpoint = self.segment.commit_of_version, self.segment.checkpoint
         file = commit or (checkpoint.files[-1] if checkpoint else None)
         in_commit = InCommitTimestamps.from_metadata(self.metadata)
@@ -87,6 +91,20 @@ class Snapshot:
         if commit is None and self.checksum and self.checksum.in_commit_timestamp is not None:
             return self.checksum.in_commit_timestamp  # the only source left
         return commit_timestamp(self.version, file.modification_time if file else 0, self.commit_info, in_commit)
+
+    @cached_property
+    def history_timestamp(self) -> int:
+        """The time that history, time travel and the change feed give this version, in milliseconds since the epoch.
+
+        Costs a listing of the log where commits carry no time. ``timestamp`` where the commit is gone.
+        """
+        in_commit = InCommitTimestamps.from_metadata(self.metadata)
+        if in_commit.holds_for(self.version):
+            return self.timestamp
+        try:
+            return CommitTimes(self.store, in_commit).time_of(self.version)
+        except KeyError:  # only its checkpoint is left
+            return self.timestamp
 
     @cached_property
     def checksum(self) -> VersionChecksum | None:

@@ -64,7 +64,7 @@ class ChangeTail(LogTail):
             "hidden_by": files["deletion_vector"],
             "size": files["size"],
         }
-        return committed(pa.table(changes, schema=CHANGED_FILE), version, snapshot.timestamp * 1000)
+        return committed(pa.table(changes, schema=CHANGED_FILE), version, snapshot.history_timestamp * 1000)
 
     def _of_commit(self, version: int) -> pa.Table:
         """The files that say what the commit of this version changed."""

@@ -106,6 +106,36 @@ def test_commits_that_carry_their_time_are_found_by_it_whatever_the_files_say():
         log.snapshot(timestamp=531)
 
 
+def with_a_clock_that_ran_backwards():
+    """Versions 0 to 2; the files say 1 s, 9 s and 5 s."""
+    handmade = HandmadeLog().create(info())
+    for time in (9_000, 5_000):
+        handmade.now = time - 1_000
+        handmade.commit(info(), add(str(time)))
+    return handmade
+
+
+def test_the_time_in_history_names_the_version_where_a_clock_ran_backwards():
+    log = with_a_clock_that_ran_backwards().log
+    snapshots = [log.snapshot(version) for version in range(3)]
+    assert [snapshot.timestamp for snapshot in snapshots] == [1_000, 9_000, 5_000]
+    times = [snapshot.history_timestamp for snapshot in snapshots]
+    assert times == [entry.timestamp for entry in reversed(log.history())] == [1_000, 9_000, 9_001]
+    assert [log.snapshot(timestamp=time).version for time in times] == [0, 1, 2]
+
+
+def test_the_time_in_history_of_a_version_of_which_only_the_checkpoint_is_left_is_that_of_the_checkpoint():
+    handmade = HandmadeLog().create().commit().checkpoint(1, protocol(), metadata()).remove_commits(0, 1)
+    assert handmade.log.snapshot().history_timestamp == handmade.log.snapshot().timestamp == 3_000
+
+
+def test_the_time_in_history_of_a_commit_that_carries_its_time_costs_no_listing(monkeypatch):
+    handmade = HandmadeLog().commit(info(inCommitTimestamp=500), protocol(1, 7), metadata(None, (), **WITH_TIMES))
+    snapshot = handmade.log.snapshot()
+    monkeypatch.setattr(handmade.store, "list_from", None)
+    assert snapshot.history_timestamp == 500
+
+
 def test_before_the_enablement_version_the_files_times_count():
     properties = {
         **WITH_TIMES,

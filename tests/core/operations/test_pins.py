@@ -224,6 +224,16 @@ def test_a_time_takes_what_was_the_latest_then_and_no_time_to_come():
         pinned(table, Timestamp(5 * DAY))
 
 
+def test_the_time_of_a_pin_names_its_version_where_a_clock_ran_backwards():
+    table = AgedTable()
+    for time in (9 * DAY, 5 * DAY):
+        table.now = time
+        table.commit(add(table.file(f"f{table.version}")))
+    [pin] = pinned(table, Version(table.log.refresh().version))
+    table.now = 10 * DAY
+    assert pinned(table, Timestamp(pin.timestamp))[0].version == pin.version
+
+
 def test_a_run_that_left_no_commit_is_named(table):
     with pytest.raises(RunCommitNotFoundError, match="dag_id d, task_id t, logical_date 2013-01-01"):
         pinned(table, ProducedBy(dag_id="d", task_id="t", logical_date="2013-01-01"))
