@@ -153,7 +153,8 @@ def _own_commit(winner: WinningCommit, info: CommitInfo) -> CommitInfo | None:
     if theirs is None:
         return None
     same_task = theirs.origin.token is not None and theirs.origin.token == info.origin.token
-    return theirs if same_task or theirs.txn_id == info.txn_id else None
+    same_attempt = theirs.txn_id is not None and theirs.txn_id == info.txn_id
+    return theirs if same_task or same_attempt else None
 
 
 def _unknown(attempt: CommitAttempt, version: int, info: CommitInfo, detail: str) -> CommitStateUnknownError:

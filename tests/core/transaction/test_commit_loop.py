@@ -200,6 +200,13 @@ def test_our_own_commit_whose_answer_was_lost_is_found_before_a_half_written_one
     assert transaction.commit(adds=added(("a", "1", None)), operation=WRITE).version == 1
 
 
+def test_a_commit_without_an_id_is_not_ours_for_having_none_either(faulty, added):
+    transaction = faulty.start_transaction()
+    transaction._txn_id = None
+    faulty.store.write(commit_path(1), b'{"commitInfo":{"operation":"WRITE"}}')
+    assert transaction.commit(adds=added(("a", "1", None)), operation=WRITE).version == 2
+
+
 UNREADABLE = b'{"add":{"path":"b","partitionValues":{"day":5},"size":1,"modificationTime":1,"dataChange":true}}'
 
 
