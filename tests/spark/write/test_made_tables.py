@@ -9,7 +9,15 @@ from airflow_delta.core.errors import (
     SchemaMismatchError,
     TableExistsError,
 )
+from airflow_delta.core.log.in_memory_managed_commits import InMemoryManagedCommits
+from airflow_delta.core.log.managed_log_store import ManagedLogStore
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.data_types import LONG
+from airflow_delta.core.statements import SqlSource, WriteStatement
+from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.core.table_changes import NewTable
 from airflow_delta.spark.io.scan import read_table
+from airflow_delta.spark.write.target import Target
 
 FEATURES = {
     "delta.columnMapping.mode": "id",
@@ -123,3 +131,14 @@ def test_constraints_of_a_replaced_table_are_gone_and_those_of_an_overwritten_on
     write_rows("SELECT 7 AS id", mode="create_or_replace")
 
     assert reference_rows() == [(7,)]
+
+
+def test_a_managed_table_that_a_write_replaces_keeps_the_id_and_the_times_that_its_catalog_requires():
+    kept = {"catalog.id": "7", "delta.enableInCommitTimestamps": "true"}
+    log = DeltaLog(ManagedLogStore(InMemoryLogStore(), InMemoryManagedCommits(identity={"catalog.id": "7"})))
+    rows = StructType((StructField("id", LONG),))
+    log.create(NewTable(schema=rows, properties={**kept, "delta.feature.catalogManaged": "supported"}))
+    statement = WriteStatement(table="t", source=SqlSource("SELECT 1 AS id"), mode="create_or_replace")
+    definition = Target.of(log, statement, log.snapshot(), rows).definition
+    assert dict(definition.metadata.configuration) == kept
+    assert "catalogManaged" in definition.protocol.reader_features
