@@ -9,14 +9,7 @@ from typing import TypeVar
 
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.backoff import Backoff
-from airflow_delta.core.errors import (
-    CatalogAnswerError,
-    CorruptLogError,
-    DeltaError,
-    LogGapError,
-    StorageAccessError,
-    UnfinishedCommitError,
-)
+from airflow_delta.core.errors import CorruptLogError, DeltaError, LogGapError, UnfinishedCommitError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_segment import list_log
@@ -81,10 +74,15 @@ class RetryingLogWriter:
         ]
 
     def _read_back(self, question: Callable[[], Answer]) -> Answer:
-        """The answer to a read that decides whether a write succeeded; without it the outcome is unknown."""
+        """The answer to a read that decides whether a write succeeded.
+
+        A storage that refuses, or a catalog that gives no keys for it, leaves the outcome unknown: an ``OSError``.
+        """
         try:
             return self._with_retries(question)
-        except (StorageAccessError, CatalogAnswerError) as error:
+        except CorruptLogError:  # an answer, too
+            raise
+        except DeltaError as error:
             raise OSError(str(error)) from error
 
     def _with_retries(self, request: Callable[[], Answer]) -> Answer:

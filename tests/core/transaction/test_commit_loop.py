@@ -8,6 +8,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
+    AccessDeniedError,
     CommitStateUnknownError,
     ConcurrentAppendError,
     CorruptLogError,
@@ -245,12 +246,14 @@ def test_a_half_written_commit_says_so_and_once_it_is_deleted_the_next_commit_ta
 class RefusingStore(FaultyStore):
     """Its faults are refusals, as of credentials that ended."""
 
+    refusal = StorageAccessError(uri="memory://table", detail="the token has expired")
+
     def _call(self, method, *arguments):
         try:
             return super()._call(method, *arguments)
         except TimeoutError as error:
             if (method, self.calls[method] - 1) in self.refusals:
-                raise StorageAccessError(uri="memory://table", detail="the token has expired") from error
+                raise self.refusal from error
             raise
 
 
@@ -271,8 +274,13 @@ def test_a_store_that_refuses_to_write_and_shows_that_nothing_was_written_is_an_
     assert versions(refusing) == []
 
 
-def test_credentials_that_end_after_a_lost_answer_leave_the_state_unknown(refusing, added):
+NO_NEW_KEYS = AccessDeniedError(table="sales.orders", detail="the token has expired")  # of a catalog that vends keys
+
+
+@pytest.mark.parametrize("refusal", [RefusingStore.refusal, NO_NEW_KEYS], ids=["storage", "catalog"])
+def test_credentials_that_end_after_a_lost_answer_leave_the_state_unknown(refusing, added, refusal):
     """The first sending arrived; the second is refused, and so is the question whether it arrived."""
+    refusing.store.refusal = refusal
     transaction = refusing.start_transaction()
     faults = {("write_if_absent", 0): "after", ("write_if_absent", 1): "before"} | {("exists", n): "before" for n in range(9)}
     break_store(refusing, faults)
