@@ -26,7 +26,7 @@ from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.io.arrow_scan import estimated_size
-from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.predicates import predicate_of_analyzed
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import analyzed
@@ -63,7 +63,7 @@ class Selection:
         if where is None:
             return cls(snapshot=snapshot, text=_ALL, predicate=TRUE)
         selected = analyzed(no_rows(spark, snapshot.schema).where(sql_expression(where)))
-        predicate = predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
+        predicate = predicate_of_analyzed(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
         if holds_subquery(selected):  # whatever the core takes the text for
             raise InvalidPredicateError(
                 table=snapshot.table_uri,

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import re
 
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
+from airflow_delta.core.errors import InvalidPredicateError
 from airflow_delta.core.predicate import Column, Expression, Opaque, parse_predicate
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.jvm import analyzed
+from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.session import time_zone
 
 _SETTINGS = {
@@ -43,8 +48,37 @@ def predicate_of(spark: SparkSession, text: str, schema: StructType, table: str)
         InvalidPredicateError: As ``parse_predicate``.
     """
     if any(sign.search(text) and _is_on(spark, setting) for setting, sign in _SETTINGS.items()) or _calls_other(spark, text):
-        return Opaque(text, tuple(map(Column, schema.names)))
+        return _undecided(text, schema)
     return parse_predicate(text, schema, table, time_zone=time_zone(spark))
+
+
+def predicate_of_analyzed(spark: SparkSession, text: str, schema: StructType, table: str) -> Expression:
+    """As ``predicate_of``, of a condition that Spark has analyzed: what the core cannot take apart, any row may fulfil."""
+    try:
+        return predicate_of(spark, text, schema, table)
+    except InvalidPredicateError:
+        return _undecided(text, schema)
+
+
+def predicate_of_rows(spark: SparkSession, text: str, schema: StructType, table: str) -> Expression:
+    """As ``predicate_of_analyzed``, of a condition that Spark has yet to analyze.
+
+    Raises:
+        InvalidPredicateError: As ``parse_predicate``, whose text lists the columns; Spark takes it for none, too.
+    """
+    try:
+        return predicate_of(spark, text, schema, table)
+    except InvalidPredicateError as error:
+        try:
+            analyzed(spark.createDataFrame([], to_spark(schema)).where(sql_expression(text)))
+        except (AnalysisException, ParseException):
+            raise error from None
+        return _undecided(text, schema)
+
+
+def _undecided(text: str, schema: StructType) -> Expression:
+    """Of a condition that is about any of the columns, and that Spark alone decides."""
+    return Opaque(text, tuple(map(Column, schema.names)))
 
 
 def _is_on(spark: SparkSession, setting: str) -> bool:

@@ -33,7 +33,7 @@ from airflow_delta.spark.io.arrow_scan import arrow_scan, no_rows
 from airflow_delta.spark.io.data_paths import file_uri
 from airflow_delta.spark.io.engines import Engine, engine_for, is_object_store
 from airflow_delta.spark.io.jvm_scan import jvm_scan
-from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.predicates import predicate_of_rows
 from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
@@ -78,7 +78,7 @@ def read_table(
     """
     schema, table_uri = snapshot.schema, snapshot.table_uri
     check_scannable(table_uri, snapshot.protocol, snapshot.metadata)
-    predicate = None if where is None else predicate_of(spark, where, schema, table_uri)
+    predicate = None if where is None else predicate_of_rows(spark, where, schema, table_uri)
     needed = conjunction([TRUE if predicate is None else predicate, pushdown.predicate])
     files = snapshot.files(None if needed == TRUE else needed, (*SCANNED_COLUMNS, NUM_RECORDS.name))
     if DELETION_VECTORS not in reader_features(snapshot.protocol):

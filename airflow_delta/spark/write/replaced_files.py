@@ -30,6 +30,7 @@ from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.jvm import analyzed
+from airflow_delta.spark.statement.target_reads import holds_subquery
 from airflow_delta.spark.write.partitions import in_partitions_of, partitions_predicate
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
@@ -126,12 +127,10 @@ def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
     Raises:
         InvalidPredicateError: Spark cannot analyze it, or it does not fit the table.
     """
-    # The core's own error comes first: it lists the table's columns.
-    predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
     try:
         return Selection.of(spark, snapshot, where)
     except (AnalysisException, ParseException) as error:
-        raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=first_line(error)) from error
+        raise _refusal(spark, where, snapshot.schema, snapshot.table_uri, error) from error
 
 
 def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) -> Column:
@@ -140,14 +139,25 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
     Raises:
         InvalidPredicateError: The condition does not fit rows of this schema, or is no matter of one row.
     """
-    text = unqualified(where)
-    predicate_of(spark, text, schema, table)
     try:
-        is_outside = ~F.coalesce(sql_expression(text), F.lit(False))
-        analyzed(no_rows(spark, schema).agg(F.count_if(is_outside)))
+        is_outside = ~F.coalesce(sql_expression(unqualified(where)), F.lit(False))
+        counted = analyzed(no_rows(spark, schema).agg(F.count_if(is_outside)))
     except (AnalysisException, ParseException) as error:
-        raise InvalidPredicateError(table=table, predicate=where, detail=first_line(error)) from error
+        raise _refusal(spark, where, schema, table, error) from error
+    if holds_subquery(counted):
+        raise InvalidPredicateError(table=table, predicate=where, detail="it contains a subquery")
     return is_outside
+
+
+def _refusal(
+    spark: SparkSession, where: str, schema: StructType, table: str, error: AnalysisException | ParseException
+) -> InvalidPredicateError:
+    """Why Spark refuses a condition: the core's own error, which lists the table's columns, where it has one."""
+    try:
+        predicate_of(spark, unqualified(where), schema, table)
+    except InvalidPredicateError as found:
+        return found
+    return InvalidPredicateError(table=table, predicate=where, detail=first_line(error))
 
 
 def _delete_range(

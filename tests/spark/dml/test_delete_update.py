@@ -84,6 +84,32 @@ def test_a_delete_leaves_the_rows_for_which_the_condition_is_not_true(run, rows,
     assert bool(result.metrics["numAddedFiles"]) == opened
 
 
+NESTED = """
+    SELECT id, map('env', IF(id = 1, 'x', 'y')) AS props, array(named_struct('sku', IF(id = 1, 'x', 'y'), 'price', id)) AS items
+    FROM range(3)
+"""
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "props.env = 'x'",
+        "target.props.env = 'x'",
+        "array_contains(items.sku, 'x')",
+        "items.price[0] = 1",
+        "id >>> 0 = 1",
+        "named_struct('x', id).x = 1",
+    ],
+)
+def test_a_condition_that_only_spark_can_take_apart_selects_rows(run, write_rows, table, where):
+    write_rows(NESTED)
+    updated = run(where, assignments={"id": "10L"})
+    deleted = run("props.env = 'x' AND id = 10")
+
+    assert (updated.metrics["numUpdatedRows"], deleted.metrics["numDeletedRows"]) == (1, 1)
+    assert found(table, ["id"]) == [(0,), (2,)]
+
+
 def test_a_delete_of_nothing_commits_nothing(run, rows):
     for where in ("id = 99", "p = 'p9'", "id % 3 = 7"):
         result = run(where)

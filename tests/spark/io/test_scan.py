@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.actions import ADD_FILE
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.errors import CorruptDataFileError, InvalidPredicateError
 from airflow_delta.core.schema import MappingMode, StructField, StructType, without_column_mapping
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.spark.io import jvm_scan, scan
@@ -130,6 +130,14 @@ def test_only_files_that_can_hold_such_rows_are_opened(spark, write_rows, table)
         Path(table, file).write_bytes(b"no Parquet")
 
     assert read_table(spark, latest(table), where="p = '1'").count() == 3
+
+
+def test_a_condition_that_only_spark_can_take_apart_chooses_rows(spark, write_rows, table):
+    write_rows("SELECT id, map('env', CONCAT('e', id)) AS props, id * 2 AS x FROM range(3)")
+
+    assert read_table(spark, latest(table), ["x"], where="props.env = 'e2'").collect() == [(4,)]
+    with pytest.raises(InvalidPredicateError, match="the columns are id, props, x"):
+        read_table(spark, latest(table), where="nothing.env = 'e2'")
 
 
 def test_a_time_is_read_in_the_zone_of_the_session(spark, write_rows, table):

@@ -12,6 +12,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     ConcurrentTransactionError,
     ConstraintViolatedError,
+    InvalidPredicateError,
     UnsupportedReaderFeatureError,
     UnsupportedWriterFeatureError,
 )
@@ -73,6 +74,21 @@ def test_rows_outside_of_a_range_of_rows_are_refused_before_anything_is_committe
 
     assert len(reference_rows()) == 4
     assert DeltaLog.for_table(table).snapshot().version == 0
+
+
+def test_a_range_that_only_spark_can_take_apart_is_replaced_and_enforced(write_rows, reference_rows, latest):
+    rows = "SELECT id, map('env', CONCAT('e', id)) AS props FROM range(2)"
+    where = {"mode": "replace_where", "replace_where": "props.env = 'e1'"}
+    write_rows(rows)
+    write_rows("SELECT 7L AS id, map('env', 'e1') AS props", **where)
+
+    assert reference_rows(columns="id") == [(0,), (7,)]
+    with pytest.raises(ConstraintViolatedError):
+        write_rows(rows, **where)
+    for condition in ("props.env IN (SELECT 'e1')", "nothing.env = 'e1'"):
+        with pytest.raises(InvalidPredicateError):
+            write_rows(rows, mode="replace_where", replace_where=condition)
+    assert latest().version == 1
 
 
 def test_a_condition_of_partition_and_other_columns_touches_its_partition_only(write_rows, reference_rows, latest):

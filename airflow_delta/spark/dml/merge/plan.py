@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.actions import Origin
-from airflow_delta.core.errors import InvalidPredicateError
 from airflow_delta.core.predicate import TRUE, Expression, conjunction, disjunction
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement
@@ -24,7 +23,7 @@ from airflow_delta.spark.dml.merge.condition import parse_condition
 from airflow_delta.spark.dml.merge.evolution import definition_after
 from airflow_delta.spark.dml.merge.single_side import about_one_side
 from airflow_delta.spark.dml.merge.source import MergeSource, materialize
-from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.predicates import predicate_of_analyzed
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import analyzed
@@ -139,10 +138,7 @@ def plan_merge(
     log_step("Source: %s rows", source.rows)
 
     def predicate(text: str | None) -> Expression:
-        try:
-            return TRUE if text is None else predicate_of(spark, text, schema, table)
-        except InvalidPredicateError:  # Spark has understood it: any row may satisfy it
-            return TRUE
+        return TRUE if text is None else predicate_of_analyzed(spark, text, schema, table)
 
     may_match = conjunction([*map(predicate, condition.about_target()), source.matched])
     unmatched = disjunction(
