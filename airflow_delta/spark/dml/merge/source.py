@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.log.record_counts import NUM_RECORDS, live_rows, with_record_counts
-from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
+from airflow_delta.core.predicate.expression import TRUE, Column, Expression, In, Literal, conjunction, range_predicate
 from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_schema, arrow_type
 from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.collations import has_collation
@@ -199,12 +199,15 @@ def _renamed(keys: pa.Table, fields: Sequence[StructField]) -> pa.Table:
 
 
 def _values_predicate(field: StructField, values: pa.ChunkedArray) -> Expression:
-    """The values themselves while they are few, else their range."""
+    """The values themselves while they are few, else their range; TRUE where there are times beyond the years of Python."""
     distinct = values.unique()
-    if 0 < len(distinct) <= _MAX_LISTED_VALUES:
-        return In(Column(field.name), tuple(Literal(value, field.type) for value in distinct.sort().to_pylist()))
-    extremes = pc.min_max(values)
-    return range_predicate(field, extremes["min"].as_py(), extremes["max"].as_py())
+    try:
+        if 0 < len(distinct) <= _MAX_LISTED_VALUES:
+            return In(Column(field.name), tuple(Literal(value, field.type) for value in distinct.sort().to_pylist()))
+        extremes = pc.min_max(values)
+        return range_predicate(field, extremes["min"].as_py(), extremes["max"].as_py())
+    except OverflowError:
+        return TRUE
 
 
 def _range_predicates(frame: DataFrame, names: Sequence[str], fields: Sequence[StructField]) -> Iterator[Expression]:
@@ -212,7 +215,10 @@ def _range_predicates(frame: DataFrame, names: Sequence[str], fields: Sequence[S
         return
     extremes = frame.select(*names).dropna().agg(*(extreme(name) for name in names for extreme in (F.min, F.max))).toArrow()
     for position, field in enumerate(fields):
-        low, high = (
-            column.cast(arrow_type(field.type))[0].as_py() for column in extremes.columns[2 * position : 2 * position + 2]
-        )
-        yield range_predicate(field, low, high)
+        columns = extremes.columns[2 * position : 2 * position + 2]
+        try:
+            low, high = (column.cast(arrow_type(field.type))[0].as_py() for column in columns)
+        except OverflowError:  # a time beyond the years of Python: any row may match
+            yield TRUE
+        else:
+            yield range_predicate(field, low, high)

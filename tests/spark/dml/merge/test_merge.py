@@ -227,6 +227,22 @@ def test_keys_beyond_the_columns_range_match_nothing(
     assert reference_rows(columns="id, v") == [(0, "new"), (7, "b")]
 
 
+@pytest.mark.parametrize("most_keys", [1_000_000, 0], ids=["keys at hand", "too many keys"])
+@pytest.mark.parametrize(
+    ("column", "far"),
+    [("day", "DATE'+20260-01-01'"), ("at", "timestamp_seconds(1767225600000)"), ("local", "TIMESTAMP_NTZ'+57970-01-01'")],
+)
+def test_times_beyond_the_years_of_python_are_keys_like_others(spark, run_merge, table, monkeypatch, most_keys, column, far):
+    monkeypatch.setattr("airflow_delta.spark.dml.merge.source._MAX_KEYS", most_keys)
+    write_deltalake(table, KEYS.select(["id", column]).slice(0, 2))
+    source = f"SELECT 9 AS id, {far} AS {column} UNION ALL SELECT 8, CAST('2020-02-29' AS DATE)"
+    source = source if column == "day" else source.replace("CAST('2020-02-29' AS DATE)", f"{far} - INTERVAL 1 DAY")
+    for inserted, updated in ((2 - (column == "day"), int(column == "day")), (0, 2)):
+        merged = run_merge(source, on=f"target.{column} = source.{column}")
+        assert merged.metrics["numTargetRowsInserted"] == inserted
+        assert merged.metrics["numTargetRowsUpdated"] == updated
+
+
 @pytest.mark.parametrize(("on", "updated"), [("source.flag", 3), ("1 = 1", 3), ("target.id = 2", 1), ("false", 0)])
 def test_a_condition_need_not_name_both_sides(run_merge, table, on, updated):
     write_deltalake(table, THREE)
