@@ -16,6 +16,7 @@ from airflow_delta.spark.delta_table.identifiers import path_of, path_or_identif
 from airflow_delta.spark.delta_table.times import milliseconds
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.scan import read_table
+from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import quoted
 from airflow_delta.spark.statement.format_options import ReadOptions
 
@@ -114,7 +115,7 @@ class DeltaFrameReader:
             return read_table(spark, snapshot, self.names, self.condition, is_newest=is_newest)
         if self.condition is None:
             return read_changes(spark, log, *options.changes, columns=self.names)
-        changes = read_changes(spark, log, *options.changes).where(self.condition)
+        changes = read_changes(spark, log, *options.changes).where(sql_expression(self.condition))
         shown = [*self.names, *(column.name for column in CHANGE_FIELDS)] if self.names is not None else changes.columns
         return changes.select(*map(quoted, shown))
 

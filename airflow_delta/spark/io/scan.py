@@ -36,6 +36,7 @@ from airflow_delta.spark.io.jvm_scan import jvm_scan
 from airflow_delta.spark.io.predicates import predicate_of_rows
 from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.io.read_marks import marked
+from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import quoted, to_spark
@@ -89,7 +90,7 @@ def read_table(
         wanted = {name_key(name) for name in (*columns, *filtered)}
         read = StructType(tuple(field for field in schema.fields if name_key(field.name) in wanted))
     rows = read_files(spark, files, TableFiles.of(snapshot, is_newest=is_newest), read, needed=pushdown.columns)
-    rows = rows if where is None else rows.filter(where)
+    rows = rows if where is None else rows.filter(sql_expression(where))
     return rows if columns is None else rows.select(*map(quoted, columns))
 
 

@@ -27,6 +27,7 @@ from airflow_delta.core.transaction.optimistic_transaction import OptimisticTran
 from airflow_delta.spark.errors import SourceUnreadableError
 from airflow_delta.spark.io.data_paths import hadoop_uri, literal_pattern
 from airflow_delta.spark.io.jvm_scan import listing_session
+from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import Py4JJavaError, analyzed, in_session, is_connect
 from airflow_delta.spark.schema_conversion import quoted
 from airflow_delta.spark.statement.sources import OpenSource, readable
@@ -151,7 +152,7 @@ def _read(spark: SparkSession, statement: CopyIntoStatement, new: NewFiles) -> D
         if not rows.columns:
             raise SourceUnreadableError(source=statement.path, detail="the new files show no columns; name them by schema")
         if statement.select:
-            rows = rows.selectExpr(*statement.select)
+            rows = rows.select(*map(sql_expression, statement.select))
         rescued = statement.rescued_column
         if rescued is not None and rescued.lower() not in map(str.lower, rows.columns):
             raise InvalidStatementError(statement=OPERATION, detail=f"select leaves out the rescued_column {rescued!r}")

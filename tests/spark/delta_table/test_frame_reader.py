@@ -57,6 +57,13 @@ def test_changes_are_read_with_the_columns_that_say_what_changed(spark, versions
     assert some.columns == ["x", *of_change, "_commit_timestamp"]
 
 
+@pytest.mark.classic(reason="over Spark Connect, a text with ${ is refused")
+def test_a_condition_on_changes_means_its_own_characters(spark, versions, table):
+    reader = delta_reader(spark).options(readChangeFeed=True, startingVersion=1)
+    with session_settings(spark, {"run.id": "5"}):
+        assert reader.where("CAST(id AS STRING) = '${run.id}'").load(table).collect() == []
+
+
 def test_what_is_not_known_is_refused(spark, versions, table):
     reader = delta_reader(spark)
     with pytest.raises(InvalidStatementError, match="the format delta, not 'parquet'"):

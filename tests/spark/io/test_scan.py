@@ -23,6 +23,7 @@ from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import from_spark
 from tests.golden_tables import TABLES
 from tests.spark.needs import looks_into_the_jvm
+from tests.spark.session_settings import session_settings
 
 NAMES = [
     "append_only",
@@ -138,6 +139,13 @@ def test_a_condition_that_only_spark_can_take_apart_chooses_rows(spark, write_ro
     assert read_table(spark, latest(table), ["x"], where="props.env = 'e2'").collect() == [(4,)]
     with pytest.raises(InvalidPredicateError, match="the columns are id, props, x"):
         read_table(spark, latest(table), where="nothing.env = 'e2'")
+
+
+@pytest.mark.classic(reason="over Spark Connect, a text with ${ is refused")
+def test_a_condition_means_its_own_characters_for_files_and_for_rows(spark, write_rows, table):
+    write_rows("SELECT id, IF(id = 1, CONCAT('$', '{run.day}'), '2026-01-01') AS day FROM range(3)", partition_by="day")
+    with session_settings(spark, {"run.day": "2026-01-01"}):
+        assert read_table(spark, latest(table), ["id"], where=r"day = '${run.day}'").collect() == [(1,)]
 
 
 def test_a_time_is_read_in_the_zone_of_the_session(spark, write_rows, table):
