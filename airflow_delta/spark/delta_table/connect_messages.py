@@ -32,6 +32,11 @@ def column_text(column: Column, rows: DataFrame, sides: Mapping[int, str]) -> st
     return _Writer(sides).text(column.to_plan(rows.sparkSession.client))
 
 
+def is_literal(value: Column | str) -> bool:
+    """Whether it is a literal of Spark Connect, which shows a text without its quotes."""
+    return type(getattr(value, "_expr", None)).__name__ == "LiteralExpression"
+
+
 def frame_numbers(rows: DataFrame) -> set[int]:
     """The numbers of the DataFrames that the rows are made of: columns taken from them bear these."""
     return {relation.common.plan_id for relation in _relations(_message(rows), within_aliases=True)}

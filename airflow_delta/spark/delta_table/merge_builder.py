@@ -24,6 +24,7 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.constraints.assignments import DEFAULT, is_default
 from airflow_delta.spark.constraints.column_references import TARGET
 from airflow_delta.spark.delta_table.answers import merge_row
+from airflow_delta.spark.delta_table.connect_messages import is_literal
 from airflow_delta.spark.delta_table.expressions import Expression, Names, as_text
 from airflow_delta.spark.delta_table.session_settings import grows_schemas
 from airflow_delta.spark.dml.merge.merge import merge
@@ -158,7 +159,7 @@ def assigned(assignments: Assignments | None, names: Names, *, target: Names, ar
 def _value_text(value: Expression, names: Names) -> str:
     """The value as a statement has it; ``DEFAULT``, also as ``expr("DEFAULT")``, is the column's default, as in Spark SQL."""
     said = value if isinstance(value, str) else _SHOWN_NAME.sub(r"\1", str(value))
-    return DEFAULT if is_default(said) else as_text(value, names)
+    return DEFAULT if is_default(said) and not is_literal(value) else as_text(value, names)
 
 
 def _target_column(name: str, names: Names) -> str:

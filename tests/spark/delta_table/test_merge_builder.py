@@ -148,6 +148,14 @@ def test_default_as_a_value_is_the_default_of_the_column(spark, write_rows, tabl
     assert reference_rows() == [(1, "nobody", None), (2, "nobody", 2), (3, "nobody", 3), (4, "nobody", 4)]
 
 
+def test_the_text_default_as_a_literal_is_a_text(spark, birds, reference_rows):
+    merge = birds.alias("b").merge(spark.range(1, 2).alias("n"), "b.id = n.id")
+    merge.whenMatchedUpdate(set={"name": F.lit("default")}).execute()
+    birds.update(condition="id = 3", set={"name": F.lit("DEFAULT")})
+
+    assert reference_rows(columns="id, name") == [(1, "default"), (2, "owl"), (3, "DEFAULT")]
+
+
 def test_a_column_that_is_called_default_is_named_in_backticks(spark, birds, reference_rows):
     source = spark.sql("SELECT 1L AS id, 'w' AS `default`")
     merge = birds.alias("b").merge(source.alias("n"), "b.id = n.id")
