@@ -75,7 +75,7 @@ def packed(columns: Sequence[OrderedColumn]) -> bytes:
     """Columns of some rows as bytes."""
     buffer = io.BytesIO()
     arrays = [array for column in columns for array in (column.values, column.is_null)]
-    np.savez(buffer, *arrays, allow_pickle=False)
+    np.savez(buffer, *arrays)  # NumPy before 2.2 takes every keyword for the name of an array
     return buffer.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import write_deltalake
@@ -11,10 +12,24 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.spark.io.map_files import TASK, FileShares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc
+from airflow_delta.spark.optimize.ordered_values import OrderedColumn
 from airflow_delta.spark.optimize.partition_tree import build_partition_tree
-from airflow_delta.spark.optimize.sampling import GROUP, SEED, STEP, SampleWorker, unpacked
+from airflow_delta.spark.optimize.sampling import GROUP, SEED, STEP, SampleWorker, packed, unpacked
 from airflow_delta.spark.optimize.shuffle import CopiedColumns, OutputWriter, Placement, ShuffleWriter
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
+
+
+def test_a_sample_is_packed_without_keywords_which_numpy_before_2_2_takes_for_names_of_arrays(monkeypatch):
+    savez = np.savez
+
+    def former(file, *arrays, **named):
+        assert named == {}
+        savez(file, *arrays)
+
+    monkeypatch.setattr(np, "savez", former)
+    column = OrderedColumn(values=np.array([3, 1, 2]), is_null=np.array([False, True, False]))
+    (found,) = unpacked([packed([column]), packed([column])])
+    assert (found.values.tolist(), found.is_null.tolist()) == ([3, 1, 2] * 2, [False, True, False] * 2)
 
 
 def test_rows_are_sampled_and_shuffled_into_their_files(tmp_path):
