@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import Token, TokenType
 
@@ -14,36 +14,45 @@ from airflow_delta.core.table_changes.column_path import path_text
 TARGET, SOURCE = "target", "source"
 
 
-class Sides:
-    """What the text calls the target, and in a MERGE the source."""
+Qualifier = tuple[str, ...]
 
-    def __init__(self, words: Words, target: str | None, sources: Iterable[str | None] = ()) -> None:
+
+class Sides:
+    """What the text calls the target, and in a MERGE the source: an alias, or a table's name, whose last parts are enough."""
+
+    def __init__(self, words: Words, target: Sequence[str], sources: Iterable[Sequence[str]] = ()) -> None:
         self._words = words
-        self._target = name_key(target or TARGET)
-        self._names: Mapping[str, str] = {self._target: TARGET} | {name_key(name or SOURCE): SOURCE for name in sources}
-        self._both = frozenset({TARGET, SOURCE} if SOURCE in self._names.values() else ())
-        if len(self._names) < len(self._both):
-            raise words.error(f"target and source have the same alias {self._target!r}", "give one an alias")
+        self._target = _suffixes(target or (TARGET,))
+        named = [_suffixes(source or (SOURCE,)) for source in sources]
+        self._names: Mapping[Qualifier, str] = dict.fromkeys(self._target, TARGET) | {
+            suffix: SOURCE for suffixes in named for suffix in suffixes
+        }
+        self._both = frozenset({TARGET, SOURCE} if named else ())
+        if same := {self._target[-1]}.intersection(suffixes[-1] for suffixes in named):
+            raise words.error(f"target and source have the same alias {same.pop()[0]!r}", "give one an alias")
 
     @classmethod
-    def of_target(cls, words: Words, alias: str | None) -> Sides:
+    def of_target(cls, words: Words, names: Sequence[str]) -> Sides:
         """Where there is no source."""
-        return cls(words, alias)
+        return cls(words, names)
 
     def expression(self, tokens: Sequence[Token], behind: str) -> str:
         """The expression's own text, with ``target`` and ``source`` in the place of aliases."""
         if not tokens:
             raise self._words.expected(f"an expression behind {behind}")
-        qualifiers = {(token.start, token.end + 1): name_key(token.text) for token in _qualifiers(tokens)}
+        dotted = [_dotted(tokens, at) for at in _qualifiers(tokens)]
+        found = [(names, _qualifier(list(map(_key, names)), self._names)) for names in dotted]
         renamed = {
-            place: self._names[name] for place, name in qualifiers.items() if name in self._names and name != self._names[name]
+            (names[0].start, names[len(qualifier) - 1].end + 1): self._names[qualifier]
+            for names, qualifier in found
+            if qualifier and qualifier != (self._names[qualifier],)
         }
         shown, at = self._words.slice(tokens), tokens[0].start
         if queried_tables(tokens, self._words.text):
             raise self._words.error(f"{shown!r} reads another table", "take MERGE, whose source may be any query", at=at)
-        if foreign := sorted(self._both.intersection(qualifiers.values()) - self._names.keys()):
+        if foreign := sorted(self._both.intersection(_key(names[0]) for names, qualifier in found if not qualifier)):
             raise self._words.error(f"{foreign[0]!r} is neither the target's nor the source's alias in {shown!r}", at=at)
-        if renamed and _may_shadow(tokens, self._names.keys()):
+        if renamed and _may_shadow(tokens, {qualifier[0] for qualifier in self._names}):
             raise self._words.error(f"an alias is ambiguous inside {shown!r}", "use the aliases target and source", at=at)
         return self._words.replaced(tokens, renamed)
 
@@ -54,8 +63,8 @@ class Sides:
         if not is_path or any(token.token_type in QUOTED - {TokenType.IDENTIFIER} for token in names):
             raise self._words.error(f"expected a column, found {self._words.slice(tokens)!r}")
         parts = [token.text for token in names]
-        if len(parts) > 1 and name_key(parts[0]) == self._target:
-            parts = parts[1:]
+        if qualifier := _qualifier(list(map(name_key, parts)), self._target):
+            parts = parts[len(qualifier) :]
         return path_text(tuple(parts))
 
     def assignments(self, tokens: Sequence[Token]) -> dict[str, str]:
@@ -76,16 +85,41 @@ class Sides:
         assigned[column] = self.expression(value, behind)
 
 
-def _qualifiers(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The first words of dotted names."""
-    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+def _suffixes(names: Sequence[str]) -> list[Qualifier]:
+    """What may stand before a column of a table of this name, the longest first."""
+    parts = tuple(map(name_key, names))
+    return [parts[start:] for start in range(len(parts))]
+
+
+def _qualifier(parts: Sequence[str], qualifiers: Collection[Qualifier]) -> Qualifier:
+    """The longest of the qualifiers that the parts of a name begin with, and do not end with; empty where none is."""
+    lengths = range(len(parts) - 1, 0, -1)
+    return next((found for length in lengths if (found := tuple(parts[:length])) in qualifiers), ())
+
+
+def _key(token: Token) -> str:
+    return name_key(token.text)
+
+
+def _qualifiers(tokens: Sequence[Token]) -> Iterator[int]:
+    """Where dotted names begin."""
+    for at, (before, token, after) in enumerate(zip([None, *tokens], tokens, [*tokens[1:], None], strict=False)):
         if (
             after is not None
             and after.token_type == TokenType.DOT
             and (before is None or before.token_type != TokenType.DOT)
             and token.token_type not in QUOTED - {TokenType.IDENTIFIER}
         ):
-            yield token
+            yield at
+
+
+def _dotted(tokens: Sequence[Token], at: int) -> list[Token]:
+    """The names between the dots of the name that begins here."""
+    names = [tokens[at]]
+    while at + 2 < len(tokens) and tokens[at + 1].token_type == TokenType.DOT:
+        at += 2
+        names.append(tokens[at])
+    return names
 
 
 def _may_shadow(tokens: Sequence[Token], names: Iterable[str]) -> bool:
@@ -93,5 +127,5 @@ def _may_shadow(tokens: Sequence[Token], names: Iterable[str]) -> bool:
     if any(token.token_type == TokenType.SELECT for token in tokens):
         return True
     is_lambda = any(token.token_type == TokenType.ARROW for token in tokens)
-    dotted = {qualifier.start for qualifier in _qualifiers(tokens)}
+    dotted = {tokens[at].start for at in _qualifiers(tokens)}
     return is_lambda and any(name_key(token.text) in names and token.start not in dotted for token in tokens)

@@ -22,7 +22,7 @@ def read_optimize(words: Words, context: TextContext) -> OptimizeStatement:
     words.expect("OPTIMIZE")
     name = table_name(words)
     is_full = words.skip("FULL")
-    where = Sides.of_target(words, name.alias).expression(words.until("ZORDER"), "WHERE") if words.skip("WHERE") else None
+    where = Sides.of_target(words, name.called()).expression(words.until("ZORDER"), "WHERE") if words.skip("WHERE") else None
     columns: tuple[str, ...] = ()
     if words.skip("ZORDER"):
         words.expect("BY")
@@ -59,7 +59,7 @@ def read_reorg(words: Words, context: TextContext) -> ReorgStatement:
     """REORG TABLE table [WHERE condition] APPLY (PURGE)."""
     words.expect("REORG", "TABLE")
     name = table_name(words)
-    where = Sides.of_target(words, name.alias).expression(words.until("APPLY"), "WHERE") if words.skip("WHERE") else None
+    where = Sides.of_target(words, name.called()).expression(words.until("APPLY"), "WHERE") if words.skip("WHERE") else None
     words.expect("APPLY")
     words.listed(lambda: words.expect("PURGE"))
     words.end()

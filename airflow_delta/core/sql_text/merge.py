@@ -69,11 +69,11 @@ def read_merge(
     evolves = words.skip("WITH", "SCHEMA", "EVOLUTION")
     words.expect("INTO")
     target = table_name(words)
-    alias = table_alias(words, "USING") or target.alias
+    called = target.called(table_alias(words, "USING"))
     words.expect("USING")
-    origin, source_alias = _source(words, source, context)
+    origin, source_called = _source(words, source, context)
     words.expect("ON")
-    sides = Sides(words, alias, (source_alias,))
+    sides = Sides(words, called, (source_called,))
     on = sides.expression(words.until("WHEN"), "ON")
     clauses: list[Clause] = []
     while words.skip("WHEN"):
@@ -90,28 +90,29 @@ def read_merge(
     )
 
 
-def _source(words: Words, source: Source | None, context: TextContext) -> tuple[Source, str | None]:
+def _source(words: Words, source: Source | None, context: TextContext) -> tuple[Source, tuple[str, ...]]:
     """What stands behind USING, and what expressions call it."""
     if words.is_at(TokenType.L_PAREN):
         query = words.parenthesized()
         more = {SOURCE: source} if isinstance(source, View) else {}
-        return query_source(words, query, context, more=more), table_alias(words, "ON")
+        alias = table_alias(words, "ON")
+        return query_source(words, query, context, more=more), () if alias is None else (alias,)
     name = table_name(words)
     version, time = optional_point(words, context)
-    alias = table_alias(words, "ON") or name.alias
+    called = name.called(table_alias(words, "ON"))
     is_pinned = version is not None or time is not None
     if source is None and name.path is not None:
-        return TableSource(context.table_uri(words, name), version=version, timestamp=time), alias
+        return TableSource(context.table_uri(words, name), version=version, timestamp=time), called
     view = context.views.get(name.parts[-1]) if len(name.parts) == 1 else None
     if is_pinned:
         raise words.error("a version or time stands behind delta.`<uri>` only", "give the source its version where it is named")
     if source is not None:
-        return source, alias
+        return source, called
     if view is not None:
-        return view, alias
+        return view, called
     if (table := context.known(name)) is not None:
-        return TableSource(table), alias
-    return SqlSource(f"SELECT * FROM {name.quoted}", views=context.views), alias  # noqa: S608 - a name of the user's own SQL
+        return TableSource(table), called
+    return SqlSource(f"SELECT * FROM {name.quoted}", views=context.views), called  # noqa: S608 - a name of the user's own SQL
 
 
 def _clause(words: Words, sides: Sides) -> Clause:

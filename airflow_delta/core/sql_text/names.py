@@ -39,10 +39,11 @@ class TableName:
         """The name as SQL."""
         return ".".join(f"`{part.replace('`', '``')}`" for part in self.parts)
 
-    @property
-    def alias(self) -> str | None:
-        """What expressions call the table where it has no alias; None where they call its columns by their names alone."""
-        return None if self.path else self.parts[-1]
+    def called(self, alias: str | None = None) -> tuple[str, ...]:
+        """What expressions call the table: its alias, else its name; nothing where only its columns have names."""
+        if alias is not None:
+            return (alias,)
+        return () if self.path else self.parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

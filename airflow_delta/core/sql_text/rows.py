@@ -21,8 +21,7 @@ def read_delete(words: Words, context: TextContext) -> DeleteStatement:
     """DELETE FROM table [alias] [WHERE condition]."""
     words.expect("DELETE", "FROM")
     name = table_name(words)
-    alias = table_alias(words, "WHERE") or name.alias
-    where = _condition(words, Sides.of_target(words, alias))
+    where = _condition(words, Sides.of_target(words, name.called(table_alias(words, "WHERE"))))
     words.end()
     return DeleteStatement(table=context.target_uri(words, name), where=where)
 
@@ -31,7 +30,7 @@ def read_update(words: Words, context: TextContext) -> UpdateStatement:
     """UPDATE table [alias] SET column = value, … [WHERE condition]."""
     words.expect("UPDATE")
     name = table_name(words)
-    sides = Sides.of_target(words, table_alias(words, "SET") or name.alias)
+    sides = Sides.of_target(words, name.called(table_alias(words, "SET")))
     words.expect("SET")
     assignments = sides.assignments(words.until("WHERE"))
     where = _condition(words, sides)
@@ -55,7 +54,7 @@ def read_insert(words: Words, context: TextContext) -> WriteStatement:
         raise words.error("PARTITION is not taken", "write REPLACE WHERE and a condition on the partition columns")
     if mode is WriteMode.APPEND and words.skip("REPLACE", "WHERE"):
         mode = WriteMode.REPLACE_WHERE
-        where = Sides.of_target(words, name.alias).expression(words.until(*_BEHIND_RANGE), "REPLACE WHERE")
+        where = Sides.of_target(words, name.called()).expression(words.until(*_BEHIND_RANGE), "REPLACE WHERE")
     query = words.query()
     words.end()
     return WriteStatement(

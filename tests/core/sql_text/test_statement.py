@@ -481,3 +481,31 @@ def test_a_query_has_the_tables_that_the_catalog_knows_as_views(query, changed, 
     changed = changed or "WITH q AS (SELECT * FROM delta_0 f) SELECT * FROM q, a.b.c"
     expected = {} if views == () else {"delta_0": TableSource("/feed", version=views)}
     assert found == SqlSource(changed, views=expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "expected"),
+    [
+        ("sales.orders", "sales.orders.id = 1 AND orders.id = sales.x", "target.id = 1 AND target.id = sales.x"),
+        ("main.sales.orders", "MAIN.sales.`orders`.s.a = 1 AND sales.orders.id = 2", "target.s.a = 1 AND target.id = 2"),
+        ("sales.orders AS o", "o.id = 1 AND sales.orders.id = 2", "target.id = 1 AND sales.orders.id = 2"),
+        ("sales.orders", "orders = 1 AND orders.sales.orders = 2", "orders = 1 AND target.sales.orders = 2"),
+    ],
+)
+def test_columns_are_named_by_the_tables_name_or_its_last_parts(name, where, expected):
+    context = TextContext(resolve=lambda parts: "/" + "/".join(parts))
+    assert parse_statement(f"DELETE FROM {name} WHERE {where}", context).where == expected
+
+
+def test_a_column_is_assigned_by_its_name_in_full():
+    context = TextContext(resolve=lambda _: "/t")
+    text = "UPDATE sales.orders SET sales.orders.amount = 1, orders.s.a = sales.orders.s.b"
+    assert parse_statement(text, context).assignments == {"amount": "1", "s.a": "target.s.b"}
+    merge = parse_statement(
+        """
+        MERGE INTO sales.orders USING raw.news ON sales.orders.id = raw.news.id
+        WHEN MATCHED THEN UPDATE SET sales.orders.v = raw.news.v
+        """,
+        context,
+    )
+    assert (merge.on, dict(merge.clauses[0].assignments)) == ("target.id = source.id", {"v": "source.v"})
