@@ -65,6 +65,8 @@ class Sides:
         parts = [token.text for token in names]
         if qualifier := _qualifier(list(map(name_key, parts)), self._target):
             parts = parts[len(qualifier) :]
+            if len(parts) > 1 and name_key(parts[0]) == TARGET:  # a struct; statements call the table so
+                return f"`{parts[0]}`.{path_text(tuple(parts[1:]))}"
         return path_text(tuple(parts))
 
     def assignments(self, tokens: Sequence[Token]) -> dict[str, str]:

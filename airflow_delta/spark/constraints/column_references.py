@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlglot import Token, TokenType, exp
 
@@ -10,6 +10,7 @@ from airflow_delta.core.predicate import syntax
 from airflow_delta.core.predicate.syntax import OPENING, UNPARSABLE, parsed
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.spark.schema_conversion import quoted
 
 TARGET, SOURCE = "target", "source"
 """What a statement's SQL calls the table, and the rows that are merged into it."""
@@ -79,13 +80,59 @@ def qualified(text: str, side: str, names: Collection[str]) -> str:
     return text
 
 
-def unqualified(text: str) -> str:
-    """The text with ``target.column`` written as ``column``, for readers that know no aliases; the rest stays as it is."""
+def unqualified(text: str, schema: StructType) -> str:
+    """The text with ``target.column`` written as ``column``, for readers that know no aliases; the rest stays as it is.
+
+    What can only be a member of the table's own column ``target`` stays as it is, too.
+    """
+    members = _members_of_target(schema)
     tokens = tokens_of(text) or []
     named = (position for position in range(2, len(tokens)) if _is_qualified(tokens, position, TARGET))
     for position in sorted(named, reverse=True):
-        text = text[: tokens[position - 2].start] + text[tokens[position].start :]
+        name = tokens[position].text
+        if schema.find(name) is not None or members is None or members.find(name) is None:
+            text = text[: tokens[position - 2].start] + text[tokens[position].start :]
     return text
+
+
+def unqualified_target(name: str) -> str | None:
+    """What stands behind ``target.`` in the path of a column; None where the path begins otherwise."""
+    qualifier = f"{TARGET}."
+    return name[len(qualifier) :] if name_key(name[: len(qualifier)]) == qualifier else None
+
+
+def ambiguous_member(text: str, schema: StructType) -> str | None:
+    """Why a text about the table alone may mean two things, and what to write instead; None where it does not.
+
+    ``target.x`` is both the column x and the member x of a column that is called ``target``, where the table has the two.
+    """
+    for _, token in _ambiguous(text, schema):
+        name, own = text[token.start : token.end + 1], f"{TARGET}.{TARGET}"
+        return f"{TARGET}.{name} is ambiguous, write {name} for the column or {own}.{name} for the member of {TARGET}"
+    return None
+
+
+def without_ambiguity(text: str, schema: StructType) -> str:
+    """The text with ``target.x`` that ``ambiguous_member`` finds written as the column x alone."""
+    for qualifier, token in reversed(list(_ambiguous(text, schema))):
+        text = text[: qualifier.start] + quoted(token.text) + text[token.end + 1 :]
+    return text
+
+
+def _ambiguous(text: str, schema: StructType) -> Iterator[tuple[Token, Token]]:
+    """Each ``target`` before a name that columns and the members of the column ``target`` both have, with this name."""
+    members = _members_of_target(schema)
+    tokens = (tokens_of(text) or []) if members is not None else []
+    for position in range(2, len(tokens)):
+        name = tokens[position].text
+        if _is_qualified(tokens, position, TARGET) and members and members.find(name) and schema.find(name):
+            yield tokens[position - 2], tokens[position]
+
+
+def _members_of_target(schema: StructType) -> StructType | None:
+    """The struct that a column is which is called as statements call the table; None where there is none."""
+    own = schema.find(TARGET)
+    return own.type if own is not None and isinstance(own.type, StructType) else None
 
 
 def without_qualifier(text: str, qualifier: Sequence[str]) -> str:

@@ -18,11 +18,12 @@ from sqlglot import Token, TokenType
 
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, tokens_of
+from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, tokens_of, without_ambiguity
 from airflow_delta.spark.delta_table.connect_messages import column_text, frame_numbers, qualifiers
 from airflow_delta.spark.errors import ExpressionNotTextError
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import Py4JError, analyzed, analyzed_plan, is_connect
+from airflow_delta.spark.schema_conversion import from_spark
 
 Expression: TypeAlias = "str | Column"
 """Spark SQL, or what ``pyspark.sql.functions`` make."""
@@ -89,13 +90,22 @@ def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> s
     for text in _candidates(expression, wanted, names, is_join=is_join):
         found = _selected(names.ours, text)
         if found is not None and found.sameSemantics(wanted):
-            return text
+            return _unambiguous(text, wanted, names)
     if isinstance(expression, str) and not wanted.sameSemantics(names.theirs.select(sql_expression(expression).alias(_VALUE))):
         # It differs from itself, as uuid() does in each plan: nothing is there to compare, so the user's words are taken.
         text = _renamed(expression, names.sides)
         if _selected(names.ours, text) is not None:
             return text
     raise ExpressionNotTextError(expression=expression if isinstance(expression, str) else str(expression))
+
+
+def _unambiguous(text: str, wanted: DataFrame, names: Names) -> str:
+    """The text, with columns alone where ``target.x`` might be a member of a column ``target``, which statements refuse."""
+    if SOURCE in {*names.sides.values(), *names.ids.values()} or TARGET not in map(name_key, names.ours.columns):
+        return text
+    plain = without_ambiguity(text, from_spark(names.ours.schema))
+    found = _selected(names.ours, plain)
+    return plain if found is not None and found.sameSemantics(wanted) else text
 
 
 def _candidates(expression: Expression, wanted: DataFrame, names: Names, *, is_join: bool) -> Iterator[str]:

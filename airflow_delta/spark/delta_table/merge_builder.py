@@ -22,7 +22,7 @@ from airflow_delta.core.statements import (
     SqlSource,
 )
 from airflow_delta.spark.constraints.assignments import DEFAULT, is_default
-from airflow_delta.spark.constraints.column_references import TARGET
+from airflow_delta.spark.constraints.column_references import TARGET, unqualified_target
 from airflow_delta.spark.delta_table.answers import merge_row
 from airflow_delta.spark.delta_table.connect_messages import is_literal
 from airflow_delta.spark.delta_table.expressions import Expression, Names, as_text
@@ -169,5 +169,7 @@ def _target_column(name: str, names: Names) -> str:
     for qualifier, side in names.sides.items():
         parts = name.split(".")
         if side == TARGET and len(parts) > len(qualifier) and tuple(map(name_key, parts[: len(qualifier)])) == qualifier:
-            return ".".join(parts[len(qualifier) :])
+            column = ".".join(parts[len(qualifier) :])
+            member = unqualified_target(column)  # of a struct, which a statement would take for its name of the table
+            return column if member is None else f"`{TARGET}`.{member}"
     return name

@@ -13,7 +13,7 @@ from airflow_delta.core.schema import DataType, StructField, StructType
 from airflow_delta.core.table_changes.column_path import ColumnPath, overlap, parse_path, path_text
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.spark.constraints.assignments import is_default
-from airflow_delta.spark.constraints.column_references import TARGET
+from airflow_delta.spark.constraints.column_references import TARGET, unqualified_target
 from airflow_delta.spark.schema_conversion import quoted
 
 _MOST_LISTED = 20
@@ -88,7 +88,30 @@ def _found(
 
 def _path(name: str, schema: StructType) -> ColumnPath:
     """The path that is meant, as the schema spells it. Raises ``Refusal`` where it is none, or might be two."""
-    plain = name.removeprefix(f"{TARGET}.")
+    behind = unqualified_target(name)
+    if behind is None:
+        return _unqualified_path(name, schema)
+    member = _member_of_target(name, schema)
+    try:
+        column = _unqualified_path(behind, schema)
+    except Refusal:
+        if member is None:
+            raise
+        return member
+    if member is not None:
+        raise Refusal(f"ambiguous, write {behind} for the column or `{TARGET}`.{behind} for the member of {TARGET}")
+    return column
+
+
+def _member_of_target(name: str, schema: StructType) -> ColumnPath | None:
+    """The member that a path is which begins with ``target``, of a column of this name; None where there is none."""
+    try:
+        return _spelled(parse_path(name), schema)
+    except Refusal:
+        return None
+
+
+def _unqualified_path(plain: str, schema: StructType) -> ColumnPath:
     column = schema.find(plain) or schema.find(plain.strip("`"))
     try:
         parts = parse_path(plain)

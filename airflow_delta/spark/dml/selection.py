@@ -20,7 +20,7 @@ from airflow_delta.core.predicate import (
 )
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.constraints.column_references import TARGET, column_references, unqualified
+from airflow_delta.spark.constraints.column_references import TARGET, ambiguous_member, column_references, unqualified
 from airflow_delta.spark.dml.analysis import no_rows
 from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.position_scan import FILE, ROW
@@ -62,8 +62,10 @@ class Selection:
         """
         if where is None:
             return cls(snapshot=snapshot, text=_ALL, predicate=TRUE)
+        if (ambiguity := ambiguous_member(where, snapshot.schema)) is not None:
+            raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=ambiguity)
         selected = analyzed(no_rows(spark, snapshot.schema).where(sql_expression(where)))
-        predicate = predicate_of_analyzed(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
+        predicate = predicate_of_analyzed(spark, unqualified(where, snapshot.schema), snapshot.schema, snapshot.table_uri)
         if holds_subquery(selected):  # whatever the core takes the text for
             raise InvalidPredicateError(
                 table=snapshot.table_uri,

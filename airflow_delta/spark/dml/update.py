@@ -9,8 +9,10 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MatchedUpdate, OperationResult, UpdateStatement
+from airflow_delta.spark.constraints.column_references import ambiguous_member
 from airflow_delta.spark.constraints.violations import row_rules
 from airflow_delta.spark.dml.analysis import analyze, no_rows
 from airflow_delta.spark.dml.application import apply_changes, check_new_rows
@@ -114,6 +116,9 @@ def _attempt(
 
 def _bind(spark: SparkSession, snapshot: Snapshot, statement: UpdateStatement) -> BoundClauses:
     """The assignments, bound to the table and analyzed by Spark."""
+    values = ((name, ambiguous_member(text, snapshot.schema)) for name, text in statement.assignments.items())
+    if differences := tuple(f"{name}: {ambiguity}" for name, ambiguity in values if ambiguity is not None):
+        raise SchemaMismatchError(table=snapshot.table_uri, differences=differences)
     clauses = bind_clauses(
         [MatchedUpdate(assignments=statement.assignments)],
         snapshot.schema,

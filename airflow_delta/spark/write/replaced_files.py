@@ -20,7 +20,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import WriteMode, WriteStatement
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.core.transaction.table_properties import is_append_only
-from airflow_delta.spark.constraints.column_references import unqualified
+from airflow_delta.spark.constraints.column_references import ambiguous_member, unqualified
 from airflow_delta.spark.dml.analysis import no_rows
 from airflow_delta.spark.dml.application import AppliedChanges
 from airflow_delta.spark.dml.deletion import delete_rows
@@ -139,8 +139,10 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
     Raises:
         InvalidPredicateError: The condition does not fit rows of this schema, or is no matter of one row.
     """
+    if (ambiguity := ambiguous_member(where, schema)) is not None:
+        raise InvalidPredicateError(table=table, predicate=where, detail=ambiguity)
     try:
-        is_outside = ~F.coalesce(sql_expression(unqualified(where)), F.lit(False))
+        is_outside = ~F.coalesce(sql_expression(unqualified(where, schema)), F.lit(False))
         counted = analyzed(no_rows(spark, schema).agg(F.count_if(is_outside)))
     except (AnalysisException, ParseException) as error:
         raise _refusal(spark, where, schema, table, error) from error
@@ -154,7 +156,7 @@ def _refusal(
 ) -> InvalidPredicateError:
     """Why Spark refuses a condition: the core's own error, which lists the table's columns, where it has one."""
     try:
-        predicate_of(spark, unqualified(where), schema, table)
+        predicate_of(spark, unqualified(where, schema), schema, table)
     except InvalidPredicateError as found:
         return found
     return InvalidPredicateError(table=table, predicate=where, detail=first_line(error))

@@ -497,10 +497,10 @@ def test_columns_are_named_by_the_tables_name_or_its_last_parts(name, where, exp
     assert parse_statement(f"DELETE FROM {name} WHERE {where}", context).where == expected
 
 
-def test_a_column_is_assigned_by_its_name_in_full():
+def test_a_column_is_assigned_by_its_name_in_full_and_a_struct_called_target_by_backticks():
     context = TextContext(resolve=lambda _: "/t")
-    text = "UPDATE sales.orders SET sales.orders.amount = 1, orders.s.a = sales.orders.s.b"
-    assert parse_statement(text, context).assignments == {"amount": "1", "s.a": "target.s.b"}
+    text = "UPDATE sales.orders SET sales.orders.amount = 1, orders.s.a = sales.orders.s.b, orders.target.id = 2"
+    assert parse_statement(text, context).assignments == {"amount": "1", "s.a": "target.s.b", "`target`.id": "2"}
     merge = parse_statement(
         """
         MERGE INTO sales.orders USING raw.news ON sales.orders.id = raw.news.id

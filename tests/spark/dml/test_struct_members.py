@@ -1,10 +1,12 @@
 """Members of structs are assigned one by one, and all other members stay: in UPDATE, MERGE and ``DeltaTable``."""
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchError
+from airflow_delta.core.errors import ConstraintViolatedError, InvalidPredicateError, SchemaMismatchError
 from airflow_delta.core.statements import (
+    DeleteStatement,
     MatchedUpdate,
     MergeStatement,
     NotMatchedBySourceUpdate,
@@ -13,8 +15,9 @@ from airflow_delta.core.statements import (
     UpdateStatement,
     WriteStatement,
 )
-from airflow_delta.spark import DeltaTable
+from airflow_delta.spark import DeltaTable, sql
 from airflow_delta.spark.change_feed.read import read_changes
+from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.write.write import write
@@ -180,6 +183,77 @@ def test_backticks_tell_a_column_with_a_dot_from_a_member(spark, write_rows, tab
     )
     change(spark, log, {"`s.a`": "30", "`s`.`a`": "10", "s.`x.y`": "20", "t.u": "40"})
     assert (structs(log)[1], structs(log, "s.a")[1], structs(log, "t.u")[1]) == ({"a": 10, "x.y": 20}, 30, 40)
+
+
+EDGES = "SELECT /*+ COALESCE(1) */ id, id AS weight, named_struct('id', id + 4, 'kind', 'road') AS target FROM range(1, 4)"
+
+
+@pytest.fixture
+def edges(write_rows, table):
+    """Edges 1 to 3, whose struct ``target`` has members ``id``, as the table has, and ``kind``."""
+    write_rows(EDGES)
+    return DeltaLog.for_table(table)
+
+
+def replace(spark, log, where):
+    source = SqlSource(EDGES)
+    write(spark, log, WriteStatement(table=log.table_uri, source=source, mode="replace_where", replace_where=where))
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ({"assignments": {"target.id": "7"}}, "target.id: ambiguous, write id for the column or `target`.id for the member"),
+        ({"assignments": {"TARGET.ID": "7"}}, "TARGET.ID: ambiguous, write ID for the column or `target`.ID for the member"),
+        (
+            {"assignments": {"weight": "target.id"}},
+            "weight: target.id is ambiguous, write id for the column or target.target.id",
+        ),
+        ({"assignments": {"weight": "0"}, "where": "Target.id = 5"}, "target.id is ambiguous, write id for the column"),
+        ({"where": "weight > 0 AND `target`.id = 5"}, "target.id is ambiguous, write id for the column or target.target.id"),
+    ],
+)
+def test_what_may_be_a_column_or_a_member_of_a_column_called_target_is_refused(spark, edges, table, statement, error):
+    run, kind = (update, UpdateStatement) if "assignments" in statement else (delete, DeleteStatement)
+    with pytest.raises((SchemaMismatchError, InvalidPredicateError)) as caught:
+        run(spark, edges, kind(table=table, **statement))
+    assert error in str(caught.value)
+    with pytest.raises(InvalidPredicateError, match=r"target\.id is ambiguous"):
+        write(
+            spark,
+            edges,
+            WriteStatement(table=table, source=SqlSource(EDGES), mode="replace_where", replace_where="target.id = 5"),
+        )
+    assert edges.refresh().version == 0
+
+
+def test_what_can_only_be_a_column_or_only_a_member_of_a_column_called_target_is_that(spark, edges, table):
+    change(spark, edges, {"TARGET.weight": "target.target.id * 10", "target.kind": "'rail'"}, where="target.kind = 'road'")
+    change(
+        spark, edges, {"`target`.id": "0", "target.target.kind": "'sea'"}, where="target.target.id = 6 AND target.weight = 60"
+    )
+    delete(spark, edges, DeleteStatement(table=table, where="target.kind = 'rail' AND id = 1"))
+    write(
+        spark,
+        edges,
+        WriteStatement(table=table, source=SqlSource(EDGES), mode="replace_where", replace_where="target.kind = 'road'"),
+    )
+
+    rows = edges.refresh().to_arrow().read_all().to_pylist()
+    assert sorted((row["id"], row["weight"], *row["target"].values()) for row in rows) == [
+        (1, 1, 5, "road"), (2, 2, 6, "road"), (2, 60, 0, "sea"), (3, 3, 7, "road"), (3, 70, 7, "rail"),
+    ]  # fmt: skip
+
+
+def test_delta_tables_and_texts_with_an_alias_mean_what_they_say_where_a_column_is_called_target(spark, edges, table):
+    e = DeltaTable.forPath(spark, table).alias("e")
+    e.update(condition="e.target.id = 5", set={"e.target.id": "e.id + e.target.id + 10", "weight": "e.id"})
+    e.update(condition=F.col("e.id") == 2, set={"weight": F.col("e.id") * 100})
+    DeltaTable.forPath(spark, table).delete(F.col("id") == 3)
+    sql(spark, f"UPDATE delta.`{table}` AS e SET e.target.id = 9 WHERE e.target.id = 6")
+
+    rows = edges.refresh().to_arrow().read_all().to_pylist()
+    assert sorted((row["id"], row["weight"], row["target"]["id"]) for row in rows) == [(1, 1, 16), (2, 200, 9)]
 
 
 def test_a_not_null_member_stays_enforced_where_a_null_struct_is_filled(spark, write_rows, table):

@@ -45,13 +45,13 @@ class MergeCondition:
     keys: tuple[KeyEquality, ...]
     others: tuple[str, ...]
 
-    def about_target(self) -> Iterator[str]:
-        """The conjuncts that only name columns of the target, as predicates on the table."""
+    def about_target(self, schema: StructType) -> Iterator[str]:
+        """The conjuncts that only name columns of the target, whose schema this is, as predicates on the table."""
         for text in self.others:
             tree = _parsed(text)
             columns = list(tree.find_all(exp.Column)) if tree else []
             if tree and columns and all(_is_of(column, TARGET) for column in columns) and not tree.find(exp.Query):
-                yield unqualified(text)
+                yield unqualified(text, schema)
 
 
 def parse_condition(text: str, schema: StructType) -> MergeCondition:

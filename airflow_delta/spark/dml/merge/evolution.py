@@ -9,7 +9,7 @@ from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import Clause, MatchedUpdate, MergeStatement, NotMatchedInsert
 from airflow_delta.core.table_changes.definition import Definition
-from airflow_delta.spark.constraints.column_references import TARGET
+from airflow_delta.spark.constraints.column_references import unqualified_target
 from airflow_delta.spark.statement.schema_evolution import evolved_definition, extended
 
 _TYPE_WIDENING = "delta.enableTypeWidening"
@@ -44,6 +44,6 @@ def _written_columns(clauses: Iterable[Clause], source: StructType) -> StructTyp
     if any(clause.assignments is None for clause in about_source):
         return source
     assigned = {
-        name_key(name.removeprefix(f"{TARGET}.").strip("`")) for clause in about_source for name in clause.assignments or ()
+        name_key((unqualified_target(name) or name).strip("`")) for clause in about_source for name in clause.assignments or ()
     }
     return StructType(tuple(field for field in source.fields if name_key(field.name) in assigned))

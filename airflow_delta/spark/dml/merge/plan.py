@@ -140,9 +140,9 @@ def plan_merge(
     def predicate(text: str | None) -> Expression:
         return TRUE if text is None else predicate_of_analyzed(spark, text, schema, table)
 
-    may_match = conjunction([*map(predicate, condition.about_target()), source.matched])
+    may_match = conjunction([*map(predicate, condition.about_target(schema)), source.matched])
     unmatched = disjunction(
-        predicate(clause.condition and unqualified(clause.condition)) for clause in clauses.not_matched_by_source
+        predicate(clause.condition and unqualified(clause.condition, schema)) for clause in clauses.not_matched_by_source
     )
     return MergePlan(
         statement=statement,

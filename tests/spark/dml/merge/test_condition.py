@@ -3,6 +3,7 @@
 import pytest
 
 from airflow_delta.core.schema import PrimitiveType, StructField, StructType
+from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.constraints.column_references import column_references, qualified, unqualified
 from airflow_delta.spark.dml.merge.condition import parse_condition
 
@@ -59,12 +60,12 @@ def test_what_is_not_certainly_an_equality_of_keys_stays_whole(text):
 
 def test_conjuncts_about_the_target_alone_are_predicates_on_the_table():
     condition = parse_condition("target.id = source.id AND target.day >= 5 AND (target.x = 1 OR target.x = 2)", SCHEMA)
-    assert list(condition.about_target()) == ["day >= 5", "(x = 1 OR x = 2)"]
+    assert list(condition.about_target(SCHEMA)) == ["day >= 5", "(x = 1 OR x = 2)"]
 
 
 @pytest.mark.parametrize("text", ["target.id > source.x", "id > 5", "target.id > (SELECT max(x) FROM t)", "rand() < 0.5"])
 def test_conjuncts_that_may_depend_on_more_are_no_predicates_on_the_table(text):
-    assert list(parse_condition(f"target.id = source.id AND {text}", SCHEMA).about_target()) == []
+    assert list(parse_condition(f"target.id = source.id AND {text}", SCHEMA).about_target(SCHEMA)) == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,13 @@ def test_every_column_that_a_text_may_take_from_the_target_is_referenced(texts, 
     ],
 )
 def test_a_text_about_the_table_alone_needs_no_name_for_it(text, expected):
-    assert unqualified(text) == expected
+    assert unqualified(text, SCHEMA) == expected
+
+
+def test_a_member_of_a_column_called_target_keeps_its_first_name():
+    schema = parse_struct("id BIGINT, target STRUCT<id: BIGINT, kind: STRING>")
+    text = "target.kind = 'x' AND TARGET.id = 1 AND target.target.id = 2 AND `target`.nothing = 3"
+    assert unqualified(text, schema) == "target.kind = 'x' AND id = 1 AND target.id = 2 AND nothing = 3"
 
 
 @pytest.mark.parametrize(
