@@ -5,6 +5,7 @@
     DeltaError
     ├── InvalidSpecError     the spec is invalid
     ├── SparkAnalysisError   Spark refused the statement's SQL
+    ├── RowValueError        a value of a row cannot be computed, or does not fit
     ├── MissingPackageError  the cluster's Python lacks a package
     ├── PythonMismatchError  driver and executors have different versions of Python
     ├── ServerUnreachableError  no server of Spark Connect answers  (retryable)
@@ -47,6 +48,23 @@ class SparkAnalysisError(DeltaError):
     code = "DELTA_SPARK_ANALYSIS"
     message = "Spark refused the {operation} on {table} ({condition}): {detail}"
     remedy = "correct the SQL, the columns or the path it names; the table is unchanged"
+    table: str
+    operation: str
+    condition: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class RowValueError(DeltaError):
+    """A value of a row cannot be computed, or does not fit its column; nothing was committed. SQL's class 22 of errors.
+
+    Attributes:
+        condition: Spark's name of the error, such as ``CAST_OVERFLOW``.
+    """
+
+    code = "DELTA_ROW_VALUE"
+    message = "the {operation} on {table} met a value that cannot be computed or stored ({condition}): {detail}"
+    remedy = "correct or filter such rows of the source, or compute NULL in their place (try_cast, try_divide, nullif)"
     table: str
     operation: str
     condition: str

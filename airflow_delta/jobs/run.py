@@ -28,6 +28,7 @@ from airflow_delta.jobs.errors import (
     JobFailedError,
     MissingPackageError,
     PythonMismatchError,
+    RowValueError,
     SparkAnalysisError,
 )
 from airflow_delta.jobs.outcome import with_dry_run_flag
@@ -152,15 +153,15 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
         case DeltaError():
             return error
         case AnalysisException() | ParseException():
-            condition = error.getCondition() or type(error).__name__
-            detail = redact(first_line(error)).removeprefix(f"[{condition}]").strip(" ;.")
-            return SparkAnalysisError(table=statement.table, operation=operation, condition=condition, detail=detail)
+            return SparkAnalysisError(table=statement.table, operation=operation, **_named(error))
         case PythonException() if missing := _MISSING_PACKAGE.search(str(error)):
             return MissingPackageError(table=statement.table, operation=operation, package=missing["package"])
         case PythonException() if other := OTHER_PYTHON.search(str(error)):
             return PythonMismatchError(table=statement.table, operation=operation, **other.groupdict())
         case PySparkException() if isinstance(source, PythonSource) and (failure := worker_failure(error, source)):
             return replace(failure, detail=redact(failure.detail))
+        case PySparkException() if _is_of_values(error):
+            return RowValueError(table=statement.table, operation=operation, **_named(error))
         case PermissionError():
             return AccessDeniedError(table=statement.table, detail=redact(str(error)))
         case OSError() if storage := storage_failure(error, statement.table):
@@ -168,3 +169,19 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
         case _:
             detail = redact(str(error).strip())[:2_000]
             return JobFailedError(table=statement.table, operation=operation, error=type(error).__name__, detail=detail)
+
+
+def _named(error: PySparkException) -> dict[str, str]:
+    """What Spark calls an error and what it says of it, without secrets."""
+    condition = error.getCondition() or type(error).__name__
+    return {"condition": condition, "detail": redact(first_line(error)).removeprefix(f"[{condition}]").strip(" ;.")}
+
+
+def _is_of_values(error: PySparkException) -> bool:
+    """Whether Spark could not compute a value of a row, so that no other try can: SQL's class 22, and ``raise_error``.
+
+    Spark shows the error of the row itself, in the place of those of the task and the job that it ended. Its own 22K… are about
+    files and classes.
+    """
+    state = error.getSqlState() or ""
+    return (state.startswith("22") and not state.startswith("22K")) or error.getCondition() == "USER_RAISED_EXCEPTION"

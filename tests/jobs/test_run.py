@@ -5,6 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.errors import PySparkException
 
 from airflow_delta.core import least_versions
 from airflow_delta.core.actions import Origin
@@ -25,9 +26,9 @@ from airflow_delta.core.statements import (
     VacuumStatement,
     WriteStatement,
 )
-from airflow_delta.jobs.errors import MissingPackageError, PythonMismatchError
+from airflow_delta.jobs.errors import JobFailedError, MissingPackageError, PythonMismatchError, RowValueError
 from airflow_delta.jobs.main import main
-from airflow_delta.jobs.run import run
+from airflow_delta.jobs.run import run, typed_error
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.errors import ExpectationUnreadableError
 from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
@@ -122,6 +123,43 @@ def test_what_cannot_be_done_is_one_typed_error_and_leaves_nothing_behind(spark,
     assert not found.retryable
     assert document.exit_code == 65
     assert files_below(flights.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "condition"),
+    [
+        ("3000000000 * id", "CAST_OVERFLOW"),
+        ("1 DIV (id - 3)", "DIVIDE_BY_ZERO"),
+        ("CAST(CONCAT('x', id) AS INT)", "CAST_INVALID_INPUT"),
+        ("raise_error(CONCAT('no such flight: ', id))", "USER_RAISED_EXCEPTION"),
+    ],
+)
+def test_a_value_that_no_try_can_compute_or_store_ends_the_task(spark, flights, feed, value, condition):
+    write_deltalake(
+        str(flights), pa.table({"id": [9], "delay": pa.array([1], pa.int32())}), mode="overwrite", schema_mode="overwrite"
+    )
+    before = files_below(flights.parent)
+    source = _sql(f"SELECT id, {value} AS delay FROM feed", feed)
+    write = WriteStatement(table=str(flights), source=_sql(f"SELECT id, CAST({value} AS INT) AS delay FROM feed", feed))
+    for statement in (merge_of(flights, source), write):
+        document = run(spark, JobSpec(statement=statement, origin=Origin(token=TOKEN), start_version=1))
+        found = document.typed_error()
+        assert (type(found), found.retryable, document.exit_code) == (RowValueError, False, 65)
+        assert found.condition == condition
+    assert files_below(flights.parent) == before
+
+
+def test_what_another_try_may_help_is_no_error_of_values(spark, flights):
+    def failing(batches):
+        yield from batches
+        raise OSError("connection reset")
+
+    with pytest.raises(PySparkException) as caught:
+        spark.range(1).mapInArrow(failing, "id long").collect()
+    lost = PySparkException(message="Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)")
+    for error in (caught.value, lost):
+        found = typed_error(error, VacuumStatement(table=str(flights)))
+        assert (type(found), found.retryable) == (JobFailedError, True)
 
 
 def test_a_corrupt_commit_is_named_and_nothing_is_written(spark, flights, feed):
