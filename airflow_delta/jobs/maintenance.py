@@ -216,7 +216,10 @@ class Maintenance:
 
 
 def optimize_need(snapshot: Snapshot, maintenance: MaintenanceStatement) -> Need:
-    """Whether the OPTIMIZE of this maintenance is due for a version of the table; needs no Spark."""
+    """Whether the OPTIMIZE of this maintenance is due for a version of the table; needs no Spark.
+
+    Where only Spark can decide which partitions the condition names, all that it may name count.
+    """
     statement = _optimize_statement(snapshot, maintenance)
     if columns := clustered_by(snapshot):
         return _clustering_need(snapshot, statement, columns)

@@ -75,7 +75,7 @@ def partition_codes(files: pa.Table, fields: Sequence[StructField]) -> pa.Array:
 def named_partitions(
     snapshot: Snapshot, where: str | None, read: Callable[[str, StructType, str], Expression]
 ) -> Expression | None:
-    """The partitions that a statement on this version names; None for all.
+    """The partitions that a statement on this version may name; None for all. Which ones it names may be Spark's to decide.
 
     Args:
         snapshot: The version.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -14,11 +13,10 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
 from airflow_delta.core.table_changes.column_path import path_text
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.optimize.candidates import named_partitions
 from airflow_delta.spark.optimize.clustered_rewrite import ClusteredRewrite
 from airflow_delta.spark.optimize.cubes import tagged
+from airflow_delta.spark.optimize.partition_choice import chosen_partitions
 from airflow_delta.spark.optimize.plan import OptimizePlan, plan_of
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
@@ -51,7 +49,7 @@ def optimize(
 
     Raises:
         TableNotFoundError: There is no table.
-        InvalidPredicateError: ``where`` is about other columns than partition columns.
+        InvalidPredicateError: As ``chosen_partitions``.
         UnsuitableColumnsError: The rows cannot be put in order by these columns.
         MaintenanceNotPermittedError: As ``run_plan``.
     """
@@ -59,7 +57,7 @@ def optimize(
     if earlier is not None:
         return earlier
     snapshot = log.refresh()
-    plan = plan_of(snapshot, statement, named_partitions(snapshot, statement.where, partial(predicate_of, spark)))
+    plan = plan_of(snapshot, statement, chosen_partitions(spark, snapshot, statement.where))
     return run_plan(spark, log, snapshot, plan, statement, origin=origin or Origin())
 
 

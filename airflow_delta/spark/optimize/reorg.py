@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +18,10 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, ReorgStatement
 from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.optimize.candidates import named_partitions
 from airflow_delta.spark.optimize.dropped_columns import DroppedColumns
+from airflow_delta.spark.optimize.partition_choice import chosen_partitions
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
 from airflow_delta.spark.statement.outcome import earlier_result, uncommitted
@@ -56,7 +54,7 @@ def reorg(
 
     Raises:
         TableNotFoundError: There is no table.
-        InvalidPredicateError: ``where`` is about other columns than partition columns.
+        InvalidPredicateError: As ``chosen_partitions``.
         MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
     """
     origin = origin or Origin()
@@ -65,7 +63,7 @@ def reorg(
         return earlier
     snapshot = log.refresh()
     check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
-    files = snapshot.files(named_partitions(snapshot, statement.where, partial(predicate_of, spark)))
+    files = snapshot.files(chosen_partitions(spark, snapshot, statement.where))
     has_deletion_vector = files["deletion_vector"].is_valid()
     others = files.filter(pc.invert(has_deletion_vector))
     old = _columns(snapshot).hold_dropped(spark, others["path"].to_pylist())

@@ -9,9 +9,11 @@ from deltalake import DeltaTable, write_deltalake
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidPredicateError, MetadataChangedError, TableNotFoundError
-from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.core.statements import OptimizeStatement, SqlSource, WriteStatement
 from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.spark.optimize import partition_choice
 from airflow_delta.spark.optimize.optimize import optimize
+from airflow_delta.spark.write.write import write
 
 
 class InterruptedStore(LocalLogStore):
@@ -85,6 +87,45 @@ def test_only_the_asked_partitions_are_compacted(run_optimize, partitioned, tabl
     assert result.metrics["numRemovedFiles"] == 3
     with pytest.raises(InvalidPredicateError):
         run_optimize(where="id > 3")
+
+
+@pytest.fixture
+def days(spark, table):
+    """Three files on each of three days, today the last one, for each of ``p`` a, b and NULL."""
+    for number in range(3):
+        source = f"""
+            SELECT {number} AS id, current_date() - CAST(d.id AS INT) AS day,
+                element_at(array('a', 'b', NULL), CAST(p.id AS INT)) AS p
+            FROM range(3) AS d CROSS JOIN range(1, 4) AS p
+        """
+        statement = WriteStatement(table=table, source=SqlSource(source), partition_by=("day", "p"))
+        write(spark, DeltaLog.for_table(table), statement)
+
+
+@pytest.mark.parametrize(
+    ("where", "partitions"),
+    [
+        ("day >= current_date() - INTERVAL 1 DAY", 6),
+        ("day > date_sub(current_date(), 1) AND p = 'a'", 1),
+        ("date_format(day, 'yyyy') = '1999'", 0),
+        ("day = current_date() AND upper(p) = 'B' OR day < current_date() AND coalesce(p, 'none') = 'none'", 3),
+        ("upper(coalesce(p, 'a')) = 'A'", 6),
+    ],
+)
+def test_a_condition_on_partitions_that_only_spark_can_decide_takes_those_for_which_it_holds(
+    run_optimize, days, table, where, partitions
+):
+    planned = run_optimize(where=where, z_order_by=["id"], dry_run=True).metrics["numRemovedFiles"]
+    result = run_optimize(where=where)
+
+    assert (planned, result.metrics["numRemovedFiles"]) == (3 * partitions, 3 * partitions)
+    assert len(DeltaLog.for_table(table).snapshot().files()) == 27 - 2 * partitions
+
+
+def test_a_condition_that_spark_would_decide_for_too_many_partitions_is_refused(run_optimize, partitioned, monkeypatch):
+    monkeypatch.setattr(partition_choice, "_MOST_PARTITIONS", 1)
+    with pytest.raises(InvalidPredicateError, match="name them by constants"):
+        run_optimize(where="upper(p) = 'A'")
 
 
 def test_the_table_says_how_large_files_become(run_optimize, table):

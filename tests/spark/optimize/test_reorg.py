@@ -45,7 +45,8 @@ def test_hidden_rows_and_dropped_columns_leave_the_files(spark, log, table):
     delete(spark, log, DeleteStatement(table=table, where="id IN (3, 4)"))
     kept = rows_of(log)
     planned = purge(spark, log, dry_run=True)
-    first = purge(spark, log, where="p = 'a'")
+    assert purge(spark, log, where="upper(p) = 'B'").committed is False
+    first = purge(spark, log, where="upper(p) = 'A'")
 
     assert (planned.committed, planned.metrics["numRemovedFiles"]) == (False, 1)
     assert (first.operation, first.metrics["numRemovedFiles"], first.metrics["numDeletionVectorsRemoved"]) == ("REORG", 1, 1)
