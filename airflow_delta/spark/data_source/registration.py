@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -25,20 +26,35 @@ class DeltaSessionBuilder:
     def __init__(self, builder: SparkSession.Builder) -> None:
         self._builder = builder
 
-    def config(self, *arguments: Any, **options: Any) -> Self:
-        """As of Spark's builder."""
-        self._builder.config(*arguments, **options)
-        return self
+    def __getattr__(self, name: str) -> Any:
+        """The other methods of Spark's builder; those that give the builder give this one."""
+        found = getattr(self._builder, name)
+        if not callable(found):
+            return found
+
+        @wraps(found)
+        def method(*arguments: Any, **options: Any) -> Any:
+            given = found(*arguments, **options)
+            return self if given is self._builder else given
+
+        return method
 
     def getOrCreate(self) -> SparkSession:  # noqa: N802 - as of Spark's builder
         """The session, without the classes of Delta's JAR, which nothing here needs."""
+        return self._registered(self._builder.getOrCreate)
+
+    def create(self) -> SparkSession:
+        """Likewise, a new one of Spark Connect."""
+        return self._registered(self._builder.create)
+
+    def _registered(self, session: Callable[[], SparkSession]) -> SparkSession:
         given = self._builder._options  # noqa: SLF001 - a builder does not expose what it was given
         if _EXTENSIONS in given:
             extensions = [name.strip() for name in given[_EXTENSIONS].split(",")]
             self._builder.config(_EXTENSIONS, ",".join(name for name in extensions if not name.startswith(_OF_THE_JAR)))
         if _CATALOG not in given or given[_CATALOG].startswith(_OF_THE_JAR):
             self._builder.config(_CATALOG, "builtin")
-        spark = self._builder.getOrCreate()
+        spark = session()
         register(spark)
         return spark
 
