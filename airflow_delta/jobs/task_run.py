@@ -48,7 +48,7 @@ class TaskRun:
             return cls(clear_count=values.pop("generation"), **values)
         except KeyError as error:
             raise InvalidSpecError(detail=f"invalid run: the member {error} is missing") from error
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
             raise InvalidSpecError(detail=f"invalid run: {error}") from error
 
     @property

@@ -56,7 +56,9 @@ def test_a_time_may_come_as_a_float_and_a_missing_date_as_nothing():
     assert (spec.earliest_commit_time, spec.origin.record["logical_date"]) == (1_767_225_600_000, None)
 
 
-@pytest.mark.parametrize("change", [{"generation": "{{ ti.max_tries }}"}, {"moon": "full"}, {"clear_count": "1"}])
+@pytest.mark.parametrize(
+    "change", [{"generation": "{{ ti.max_tries }}"}, {"moon": "full"}, {"clear_count": "1"}, {"try_number": "1e999"}]
+)
 def test_an_invalid_run_is_an_error(change):
     with pytest.raises(InvalidSpecError, match="run"):
         spec_of(**change)

@@ -1,7 +1,8 @@
 """SQL text to predicates: Spark's dialect, read by sqlglot.
 
 sqlglot is not an analyzer. What is not one of the shapes of ``expression`` with types that compare without doubt becomes
-``Opaque``: never wrong, only undecided.
+``Opaque``: never wrong, only undecided. Syntax that sqlglot does not know, and names that are no columns to it, are
+errors, although Spark may understand them.
 """
 
 from __future__ import annotations

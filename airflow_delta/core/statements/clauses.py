@@ -57,8 +57,8 @@ class NotMatchedInsert:
 
     Attributes:
         condition: Only these source rows; None is all.
-        assignments: Target column to expression over ``source``; columns not named become NULL. None takes every column
-            from the source's column of that name.
+        assignments: Target column to expression over ``source``; columns not named get their default, the value that is
+            generated for them, or NULL. None takes every column from the source's column of that name.
     """
 
     type_name: ClassVar[str] = "not_matched_insert"

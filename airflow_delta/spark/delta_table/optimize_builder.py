@@ -31,7 +31,7 @@ class DeltaOptimizeBuilder:
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:  # noqa: N803
         """Only these partitions; of several filters, those that all of them let through."""
-        both = partitionFilter if self.partition_filter is None else f"({self.partition_filter}) AND ({partitionFilter})"
+        both = partitionFilter if self.partition_filter is None else f"({self.partition_filter}\n) AND ({partitionFilter}\n)"
         return replace(self, partition_filter=both)
 
     def executeCompaction(self) -> DataFrame:
