@@ -17,8 +17,8 @@ from airflow_delta.hooks.spark_driver import DriverState, SparkDriver
 from airflow_delta.jobs.result import written_results
 
 UNANSWERED_LIMIT = 600
-"""Seconds after which is given up a cluster that does not report the state of the driver, and, once the driver has ended, a
-storage or a catalog that refuses."""
+"""Seconds for which a cluster may fail to report the driver and, once that has ended, a storage or a catalog may refuse to be
+read; then the worker looks for itself."""
 
 _LONGEST_QUESTION = 30  # seconds, as Airflow 3.3 gives to on_kill
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.errors import ExpectationFailedError, StorageUnavailableError, TableNotFoundError
 from airflow_delta.core.statements import FileSource, MergeStatement, PythonSource, TableSource, WriteStatement
-from airflow_delta.jobs.errors import JobFailedError
+from airflow_delta.jobs.errors import JobFailedError, RowValueError
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.errors import FunctionFailedError, FunctionResultError
@@ -188,7 +188,16 @@ def finds_no_host(spark):
 
 
 def fails_on_the_cluster(spark):
-    spark.sql("SELECT raise_error('not today')").collect()
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        spark.range(1).write.parquet(f"{folder}/rows")
+        rows = spark.read.parquet(f"{folder}/rows")
+    rows.collect()  # its file is gone by now
+
+
+def refuses_a_row(spark):
+    spark.sql("SELECT raise_error('no such airport')").collect()
 
 
 @pytest.mark.parametrize(
@@ -200,6 +209,12 @@ def test_what_may_not_come_again_is_tried_again(job, function, kind):
     failed = document.typed_error()
     assert (type(failed), failed.retryable) == (kind, True)
     assert f'"{HERE}", line' in document.traceback
+
+
+def test_a_row_that_the_function_refuses_on_the_cluster_is_refused_by_each_try(job):
+    failed = job(refuses_a_row).typed_error()
+    assert (type(failed), failed.retryable, failed.condition) == (RowValueError, False, "USER_RAISED_EXCEPTION")
+    assert "no such airport" in failed.detail
 
 
 def test_an_error_of_ours_in_the_function_is_itself(job):
