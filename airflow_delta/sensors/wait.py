@@ -101,7 +101,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
 
     @contextmanager
     def _never_failing(self) -> Iterator[None]:
-        """As Airflow has it for errors of ``poke``; that the name is missing is none."""
+        """Skip the task on an error where ``never_fail`` is set, as Airflow does for ``poke``; a missing name is waited for."""
         try:
             yield
         except TableNameNotFoundError:

@@ -114,7 +114,7 @@ def _document(log: TableLog, attempt: CommitAttempt, id: str) -> bytes:  # noqa:
 
 
 def _unknown(attempt: CommitAttempt, id: str, error: Exception) -> CommitStateUnknownError:  # noqa: A002
-    """The error of a document that may be there, and name the files of the attempt: nobody may delete them."""
+    """The error of a document that may be there, and name the files of the attempt, which must stay then."""
     info, detail = attempt.actions.commit_info, f"{staged_path(id)}: {error!r}"
     return CommitStateUnknownError(
         table=attempt.table,
@@ -354,7 +354,7 @@ def _expired(log: TableLog, staged: StagedCommit, detail: str) -> StagedCommitEx
 def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
     """Drop what is staged: it can no longer be published. How many of its files were there to be deleted.
 
-    Files that cannot be deleted are left to a vacuum, as are those of what has expired after somebody began to publish it. A
+    Files that cannot be deleted are left to a vacuum, as are those of an expired handle whose publication had begun. A
     second call, and one for what has gone long ago, does no harm.
 
     Raises:
@@ -377,7 +377,7 @@ def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
             done = plan_publication(log, handle, origin).done
         except StagedCommitOutdatedError:  # whoever began to publish it meets the same commit: it never will be
             return _delete_files(log, staged)
-        except (StagedCommitExpiredError, TokenHistoryLostError):  # who has begun may be at it; nobody else begins any more
+        except (StagedCommitExpiredError, TokenHistoryLostError):  # a publication that had begun may still run; no other begins
             return 0
         if done is None:
             raise StagedCommitPendingError(table=table, id=staged.id)

@@ -130,7 +130,7 @@ def _ambiguous(text: str, schema: StructType) -> Iterator[tuple[Token, Token]]:
 
 
 def _members_of_target(schema: StructType) -> StructType | None:
-    """The struct that a column is which is called as statements call the table; None where there is none."""
+    """The members of the table's own column ``target``; None without such a column, or when it is no struct."""
     own = schema.find(TARGET)
     return own.type if own is not None and isinstance(own.type, StructType) else None
 

@@ -104,7 +104,7 @@ def _path(name: str, schema: StructType) -> ColumnPath:
 
 
 def _member_of_target(name: str, schema: StructType) -> ColumnPath | None:
-    """The member that a path is which begins with ``target``, of a column of this name; None where there is none."""
+    """The path as a member of the table's own column ``target``; None when there is no such member."""
     try:
         return _spelled(parse_path(name), schema)
     except Refusal:
