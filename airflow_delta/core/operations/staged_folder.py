@@ -223,13 +223,17 @@ def sweep(store: LogStore, cutoff: int, now: int) -> None:
     """
     with suppress(OSError, DeltaError):
         old = [status.path for status in store.list_from(STAGED_FOLDER) if status.modification_time < cutoff]
-        if paths := [path for path in old if not _is_unexpired(store, path, now)]:
+        unexpired = {id for id in set(map(_id_of, old)) if _is_unexpired(store, id, now)}  # noqa: A001
+        if paths := [path for path in old if _id_of(path) not in unexpired]:
             store.delete(paths)
 
 
-def _is_unexpired(store: LogStore, path: str, now: int) -> bool:
-    """Whether a file is, or decides on, a document that has not expired."""
-    id = path.rpartition("/")[2].partition(".")[0]  # noqa: A001
+def _id_of(path: str) -> str:
+    """Of the document that a file of the folder is, or decides on."""
+    return path.rpartition("/")[2].partition(".")[0]
+
+
+def _is_unexpired(store: LogStore, id: str, now: int) -> bool:  # noqa: A002
     try:
         return load(store, StagedHandle(table=store.table_uri, id=id))[0].expires > now
     except (StagedCommitNotFoundError, CorruptLogError, InvalidStatementError):
