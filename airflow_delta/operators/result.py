@@ -89,9 +89,11 @@ class DeltaResultOperator(StatementResultsOperator):
         return self._deliver(document, context)
 
     def _is_written(self, location: ResultLocation) -> bool:
-        """Whether there is a document; a storage that is away is waited for, as in the triggerer."""
+        """Whether there is a document; a storage that is away is waited for, as in the triggerer, one that refuses is not."""
         try:
             return bool(location.written())
+        except PermissionError:
+            raise
         except MAY_PASS as error:
             self.log.warning("could not read %s; retrying: %s", location.base, printable(str(error)))
             return False

@@ -268,6 +268,16 @@ def test_a_job_is_waited_for_in_the_worker_through_a_storage_that_is_away(
     assert (run.errors, run.state, run.version, next(left, None)) == ([], "success", 1, None)
 
 
+def test_a_storage_that_refuses_is_not_waited_for_in_the_worker(empty_table, submitter, run_job, tmp_path, monkeypatch):
+    def refusing(location):
+        raise PermissionError(location.base)
+
+    monkeypatch.setattr(ResultLocation, "written", refusing)
+    limit = timedelta(minutes=1)
+    run = run_job(submitter(), job_on(empty_table, tmp_path), waits=True, poll_interval=0.05, execution_timeout=limit)
+    assert [type(error) for error in run.errors] == [PermissionError]
+
+
 def test_rendering_the_arguments_of_a_job_pushes_no_xcom(tmp_path):
     class TaskInstance:
         dag_id, task_id, run_id, map_index, max_tries, try_number, id = "d", "t", "r", -1, 3, 1, "i"
