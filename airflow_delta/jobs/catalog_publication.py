@@ -11,6 +11,7 @@ from airflow_delta.catalogs.errors import CatalogRequestError
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import SequenceStatement
+from airflow_delta.core.statements.json_form import map_texts
 from airflow_delta.core.statements.publish import PUBLISHED_KEY, STAGED_KEY, StagedHandle
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
 from airflow_delta.jobs.best_effort import BestEffort
@@ -196,7 +197,7 @@ class _Publications:
         self.warnings.append(
             f"publishing {name} in the catalog failed: {text}; the next task that commits by the name tries again"
         )
-        return {**entry, "error": _redacted(error.to_json())}
+        return {**entry, "error": map_texts(error.to_json(), redact)}
 
     def _published(self, name: TableName, uri: str, *, is_dry: bool) -> tuple[str, ...]:
         from airflow_delta.catalogs.catalog import drift, publish_changes
@@ -208,15 +209,6 @@ class _Publications:
         if is_dry:
             return drift(self.names.catalog, name, table)
         return publish_changes(self.names.catalog, name, table, relocate=self.relocates)
-
-
-def _redacted(value: Any) -> Any:
-    """The document of an error with each text in it redacted."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {name: _redacted(part) for name, part in value.items()}
-    return [_redacted(part) for part in value] if isinstance(value, list) else value
 
 
 def with_mended_entry(names: Names, name: str, document: ResultDocument) -> ResultDocument:
