@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,7 +35,8 @@ class DeltaDropOperator(DeltaCoreOperator):
     where the catalog's entry holds the id of the very table that lies there, with no other table below it and no version
     pinned by a run that goes on, be it the task's own. A retry goes on where a killed try has ended.
 
-    A name of the catalog ``spark`` is dropped by two jobs: one finds out where its table lies, the other drops it.
+    A name of the catalog ``spark`` is dropped by two jobs: one finds out where its table lies, the other drops it. The worker
+    waits for both, ``deferrable`` or not.
 
     The result's ``details["catalog"]`` has ``catalog``, ``name`` and ``dropped``; ``metrics`` count the deleted files.
 
@@ -130,7 +132,7 @@ class DeltaDropOperator(DeltaCoreOperator):
             delete_files=bool(self.delete_files),
             dry_run=bool(self.dry_run),
         )
-        with names.forgotten_if_refused(had_name=earlier is None):
+        with self._undeferred(), names.forgotten_if_refused(had_name=earlier is None):
             return self._perform(replace(attempt, statement=statement), context)
 
     def _found_by_job(self, name: TableName, context: Context) -> DroppedName | None:
@@ -142,9 +144,9 @@ class DeltaDropOperator(DeltaCoreOperator):
         head = visible_head(self.hook, str(name), scratch)
         attempt = Attempt(statement=statement, token=_new_token(), head=head, scratch=scratch)
         given = dict(vars(self))
-        self.deferrable = False  # what follows needs the answer
         try:
-            outcome = self._perform(attempt, context).outcome
+            with self._undeferred():
+                outcome = self._perform(attempt, context).outcome
         except TableNameNotFoundError:
             if self.if_exists:
                 return None
@@ -154,6 +156,15 @@ class DeltaDropOperator(DeltaCoreOperator):
         assert outcome is not None  # noqa: S101 - documents of errors are raised before
         version = None if outcome.version == NO_TABLE else outcome.version
         return DroppedName(location=outcome.table, table_id=outcome.details[DETAIL][TABLE_ID], version=version)
+
+    @contextmanager
+    def _undeferred(self) -> Iterator[None]:
+        """Wait in the worker: what follows needs the answer, and where it is a refusal, forgets the name."""
+        given, self.deferrable = self.deferrable, False
+        try:
+            yield
+        finally:
+            self.deferrable = given
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
         statement = attempt.statement

@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -92,6 +93,46 @@ def test_a_table_that_got_another_name_since_its_drop_was_refused_keeps_its_file
     refused, missing = run_task(lambda: drop(RenamedMeanwhile, delete_files=True, retry_policy=None), retries=1).errors
     assert [type(error) for error in (refused, missing)] == [CatalogAccessDeniedError, TableNameNotFoundError]
     assert DeltaTable(str(orders)).to_pyarrow_table().num_rows == 2
+
+
+SESSION_CATALOG = """
+print("Submitted application application_1_0001", flush=True)
+from airflow_delta.catalogs.errors import CatalogAccessDeniedError, TableNameNotFoundError
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, write_result
+if number == 1:
+    found = OperationResult(table="/lake/orders", version=3, read_version=3, operation="DROP TABLE", committed=False,
+                            details={"catalog": {"table_id": "a"}})
+    document = ResultDocument(outcome=found)
+else:
+    refused = CatalogAccessDeniedError(catalog="spark", table="sales.orders", principal="alice", privilege="DROP", detail="no")
+    missing = TableNameNotFoundError(catalog="spark", name="sales.orders", detail="no")
+    document = ResultDocument.of_error(refused if number == 2 else missing)
+write_result(spec["result_uri"], document)
+os._exit(0)
+"""
+"""Knows the name, refuses to drop it, and has it no longer."""
+
+
+def test_a_deferrable_drop_that_spark_s_catalog_refused_looks_for_the_name_again(
+    monkeypatch, tmp_path, recording_submit, run_task
+):
+    extra = {"catalog": "spark", "scratch_uri": str(tmp_path / "scratch")}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "delta", "extra": extra}))
+    yarn = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_YARN", json.dumps(yarn))
+    submit = recording_submit(SESSION_CATALOG)
+    arguments = {"conn_id": "spark_yarn", "spark_binary": str(submit.path), "deferrable": True, "delete_files": True}
+
+    errors = run_task(lambda: drop(**arguments, execution_timeout=timedelta(minutes=5), retry_policy=None), retries=1).errors
+
+    assert [type(error) for error in errors] == [CatalogAccessDeniedError, TableNameNotFoundError]
+    statements = [call["spec"]["statement"] for call in submit.calls]
+    assert [(statement["table"], statement["dry_run"]) for statement in statements] == [
+        ("sales.orders", True),
+        ("/lake/orders", False),
+        ("sales.orders", True),
+    ]
 
 
 @pytest.mark.parametrize(
