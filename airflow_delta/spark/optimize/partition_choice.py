@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.errors import InvalidPredicateError
 from airflow_delta.core.predicate import (
+    FALSE,
     TRUE,
     Column,
     Expression,
@@ -21,11 +22,13 @@ from airflow_delta.core.predicate import (
     conjunction,
     disjunction,
     is_exact,
+    referenced_columns,
 )
 from airflow_delta.core.predicate.expression import number_of_leaves
 from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.constraints.column_references import unqualified
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.optimize.candidates import named_partitions, partition_codes, partition_fields
@@ -54,41 +57,41 @@ def chosen_partitions(spark: SparkSession, snapshot: Snapshot, where: str | None
     predicate = named_partitions(snapshot, where, partial(predicate_of, spark))
     if where is None or predicate is None or is_exact(predicate):
         return predicate
-    fields = partition_fields(snapshot)
+    named = referenced_columns(predicate)
+    fields = [field for field in partition_fields(snapshot) if field.name in named]
     values = _partition_values(snapshot, predicate, fields)
     if len(values) > _MOST_PARTITIONS:
         raise _too_many(snapshot, where)
     try:
-        rows = set(zip(*(column.to_pylist() for column in _accepted(spark, values, fields, where).columns), strict=True))
+        chosen = _of_rows(fields, _accepted(spark, values, fields, unqualified(where, snapshot.schema)))
     except OverflowError as error:  # a time beyond the years of Python
         raise _too_many(snapshot, where) from error
-    chosen = _of_rows(fields, rows)
     if number_of_leaves(chosen) > _MOST_PARTS:
         raise _too_many(snapshot, where)
     return chosen
 
 
 def _partition_values(snapshot: Snapshot, predicate: Expression, fields: Sequence[StructField]) -> pa.Table:
-    """The values of each partition that the condition may name, once."""
+    """The values of these columns in the partitions that the condition may name, once, and a number for each."""
     files = snapshot.files(predicate, ("partition_values",))
     _, first = np.unique(partition_codes(files, fields).to_numpy(), return_index=True)
-    return pa.table(partition_arrays(files.take(pa.array(first, pa.int64())), fields))
+    return pa.table(partition_arrays(files.take(pa.array(first, pa.int64())), fields) | {_NUMBER: np.arange(len(first))})
 
 
-def _accepted(spark: SparkSession, values: pa.Table, fields: Sequence[StructField], where: str) -> pa.Table:
-    """Those of the partitions for which the condition holds."""
+def _accepted(spark: SparkSession, values: pa.Table, fields: Sequence[StructField], where: str) -> set[Values]:
+    """The values for which the condition holds: those of the fields, without the number."""
     if not len(values):
-        return values
-    numbered = values.append_column(_NUMBER, pa.array(np.arange(len(values))))
-    schema = to_spark(StructType((*fields, StructField(_NUMBER, LONG))))
-    rows = spark.createDataFrame(numbered, schema).where(sql_expression(where)).select(_NUMBER)
-    return values.take(rows.toArrow().column(0))
+        return set()
+    frame = spark.createDataFrame(values, to_spark(StructType((*fields, StructField(_NUMBER, LONG)))))
+    numbers = frame.where(sql_expression(where)).select(_NUMBER).toArrow().column(0)
+    columns = (column.to_pylist() for column in values.take(numbers).columns)
+    return {row[:-1] for row in zip(*columns, strict=True)}
 
 
-def _of_rows(fields: Sequence[StructField], rows: Iterable[Values]) -> Expression:
+def _of_rows(fields: Sequence[StructField], rows: Collection[Values]) -> Expression:
     """A predicate that is TRUE for these values of the fields: values with the same rest are named together."""
     if not fields:
-        return TRUE
+        return TRUE if rows else FALSE
     rests: dict[Any, set[Values]] = {}
     for value, *rest in rows:
         rests.setdefault(value, set()).add(tuple(rest))

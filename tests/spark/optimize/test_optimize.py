@@ -110,6 +110,9 @@ def days(spark, table):
         ("date_format(day, 'yyyy') = '1999'", 0),
         ("day = current_date() AND upper(p) = 'B' OR day < current_date() AND coalesce(p, 'none') = 'none'", 3),
         ("upper(coalesce(p, 'a')) = 'A'", 6),
+        ("target.day = current_date()", 3),
+        ("current_date() > DATE'2020-01-01'", 9),
+        ("current_date() < DATE'2020-01-01'", 0),
     ],
 )
 def test_a_condition_on_partitions_that_only_spark_can_decide_takes_those_for_which_it_holds(
@@ -126,6 +129,18 @@ def test_a_condition_that_spark_would_decide_for_too_many_partitions_is_refused(
     monkeypatch.setattr(partition_choice, "_MOST_PARTITIONS", 1)
     with pytest.raises(InvalidPredicateError, match="name them by constants"):
         run_optimize(where="upper(p) = 'A'")
+
+
+def test_values_of_columns_that_the_condition_does_not_name_are_not_counted(run_optimize, days, monkeypatch):
+    monkeypatch.setattr(partition_choice, "_MOST_PARTITIONS", 3)
+    assert run_optimize(where="day <= current_date()").metrics["numRemovedFiles"] == 27
+
+
+def test_a_condition_without_columns_decides_for_a_table_without_partitions(run_optimize, table):
+    for number in range(3):
+        write_deltalake(table, pa.table({"id": [number]}), mode="append")
+    assert run_optimize(where="current_date() < DATE'2020-01-01'").metrics["numRemovedFiles"] == 0
+    assert run_optimize(where="current_date() > DATE'2020-01-01'").metrics["numRemovedFiles"] == 3
 
 
 def test_the_table_says_how_large_files_become(run_optimize, table):
