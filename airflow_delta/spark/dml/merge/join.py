@@ -17,6 +17,7 @@ from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.source import IN_SOURCE, MergeSource
 from airflow_delta.spark.dml.staged_changes import columns_needed, scan_positions
+from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.sql_expression import sql_expression
 
 FROM_SOURCE = f"{SOURCE}.{IN_SOURCE}"
@@ -52,13 +53,18 @@ def join(
     how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]
     # Spark's guesses at sizes decide nothing: that of the source is known, and how much of the target is left cannot be.
     broadcasts = how in _MAY_BROADCAST_SOURCE and source.size is not None and source.size <= _BROADCAST_BYTES
-    rows = source.frame.hint("broadcast" if broadcasts else "merge").alias(SOURCE)
+    rows = source.frame.hint("broadcast" if broadcasts else "merge")
+    is_small = source.size is not None and source.size <= _TASK_BYTES
+    if is_small and not broadcasts and estimated_size(candidates, snapshot.schema, columns) <= _TASK_BYTES:
+        rows, target = rows.coalesce(1), target.coalesce(1)  # a task that joins all of it takes less than two shuffles
     are_unique = keys.are_keys_unique if isinstance(keys, KeyFilter) else source.are_keys_unique
-    return rows.join(target.alias(TARGET), sql_expression(source.on), how), are_unique
+    return rows.alias(SOURCE).join(target.alias(TARGET), sql_expression(source.on), how), are_unique
 
 
 _BROADCAST_BYTES = 10 << 20
 """As Spark's default."""
+_TASK_BYTES = 16 << 20
+"""Of either side that one task joins."""
 _MAY_BROADCAST_SOURCE = ("inner", "right")
 _JOINS = {(False, False): "inner", (True, False): "left", (False, True): "right", (True, True): "full"}
 """By whether rows of the source, and rows of the target, matter that match nothing."""

@@ -7,6 +7,7 @@ from deltalake import write_deltalake
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatchedBySourceDelete, NotMatchedInsert, SqlSource
+from airflow_delta.spark.dml.merge import join as merge_join
 from airflow_delta.spark.dml.merge.join import join
 from airflow_delta.spark.dml.merge.plan import plan_merge
 from airflow_delta.spark.io.row_cache import RowCache
@@ -47,6 +48,24 @@ def test_only_a_source_that_is_known_to_be_small_is_broadcast(spark, table, quer
 
     executed = pairs._jdf.queryExecution().executedPlan().toString()
     assert {kind for kind in ("SortMergeJoin", "BroadcastHashJoin") if kind in executed} == {expected}
+
+
+@looks_into_the_jvm
+@pytest.mark.parametrize(
+    ("query", "has_large_target", "shuffles"),
+    [(SMALL, False, 0), (LONG_TEXTS, False, 2), (NESTED, False, 2), (SMALL, True, 2)],
+    ids=["small", "large source", "source of unknown size", "large target"],
+)
+def test_two_small_sides_are_joined_by_one_task_others_are_shuffled(
+    spark, table, query, has_large_target, shuffles, monkeypatch
+):
+    if has_large_target:
+        monkeypatch.setattr(merge_join, "estimated_size", lambda *_: 17 << 20)
+    snapshot, plan = planned(spark, table, query, [UPDATE, INSERT])
+    pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched)
+
+    executed = pairs._jdf.queryExecution().executedPlan().toString()
+    assert executed.count("Exchange hashpartitioning") == shuffles
 
 
 def test_keys_that_are_computed_count_as_what_the_source_takes(spark, table):
