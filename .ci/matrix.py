@@ -17,14 +17,14 @@ def head(product):
     return f"| {product} | tests | passed | skipped | failed | not run yet | commit |\n|---|---|---|---|---|---|---|"
 
 
-def run_pytest(python, files, mark, report, minutes):
+def run_pytest(python, files, mark, report, minutes, *options):
     """Run these tests, and leave the report once they have ended; as a failed one when they took longer than this."""
     report.parent.mkdir(parents=True, exist_ok=True)
     unfinished, output = report.with_suffix(".unfinished"), report.with_suffix(".txt")
     print(f"{output.relative_to(ROOT)}: ", end="", file=sys.stderr, flush=True)
     # Half the time is more than any test takes: by then it has stopped, and the output should say where.
     settings = {"faulthandler_timeout": 30 * minutes, "junit_suite_name": commit()}
-    command = [python, "-m", "pytest", *files, "-m", mark, "-p", "no:cacheprovider", f"--junitxml={unfinished}"]
+    command = [python, "-m", "pytest", *files, "-m", mark, *options, "-p", "no:cacheprovider", f"--junitxml={unfinished}"]
     command += ["--compile-queries", *(part for name, value in settings.items() for part in ("-o", f"{name}={value}"))]
     environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "VIRTUAL_ENV")}
     # Submitted drivers and their workers are of this environment, and import the checkout, too.
