@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from airflow_delta.core.actions import Origin
-from airflow_delta.core.committed import committed_result, version_before
+from airflow_delta.core.committed import committed_result, staged_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import OperationResult, SequenceStatement, TableStatement
+from airflow_delta.core.statements.publish import publishes_later
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
 from airflow_delta.jobs.outcome import with_dry_run_flag, without_commit
@@ -75,6 +76,9 @@ def run_in_order(
         elif found is not None:
             _logger.info("%s: version %d of %s holds its commit", title, found.version, step.statement.table)
             result = found
+        elif staged := _staged_earlier(step):
+            _logger.info("%s: staged by an earlier try", title)
+            result = staged
         else:
             _logger.info("%s: not run again, as a later one has committed", title)
             result = _skipped(step)
@@ -118,6 +122,11 @@ def _start_version(log: DeltaLog, earliest_commit_time: int | None) -> int | Non
 def _earlier_result(step: Step) -> OperationResult | None:
     token = step.origin.token
     return None if token is None else committed_result(step.log, token, step.start_version)
+
+
+def _staged_earlier(step: Step) -> OperationResult | None:
+    token = step.origin.token
+    return None if token is None or not publishes_later(step.statement) else staged_result(step.log, token)
 
 
 def _skipped(step: Step) -> OperationResult:

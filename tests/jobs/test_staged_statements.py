@@ -10,13 +10,16 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ExpectationFailedError, StagedCommitOutdatedError
 from airflow_delta.core.statements import (
+    AlterStatement,
     CopyIntoStatement,
+    CreateStatement,
     DeleteStatement,
     DiscardStatement,
     ExpectStatement,
     MergeStatement,
     PublishStatement,
     SequenceStatement,
+    SetProperties,
     SqlSource,
     TableSource,
     UpdateStatement,
@@ -174,6 +177,21 @@ def test_two_tables_one_of_which_is_new_are_published_by_one_task(do, table, row
         (new, 0, True),
     ]
     assert (rows(table), rows(new)) == (MERGED, [(0, "n"), (1, "n")])
+
+
+def test_a_retry_behind_a_commit_still_hands_out_what_a_statement_before_it_has_staged(do, table, rows, tmp_path):
+    other = str(tmp_path / "other")
+    do(CreateStatement(table=other, columns={"id": "BIGINT"}))
+    alter = AlterStatement(table=other, changes=(SetProperties({"x": "1"}),))
+    first, again = (
+        do(SequenceStatement(statements=(merge_of(table), alter), names=("merge", "alter")), TOKEN, attempt).details[
+            STATEMENTS_KEY
+        ]
+        for attempt in (1, 2)
+    )
+    assert (again["merge"], again["alter"]["already_committed"]) == (first["merge"], True)
+    do(PublishStatement(handles=(StagedHandle.of(again["merge"]["details"][STAGED_KEY]),)))
+    assert (rows(table), DeltaLog.for_table(table).snapshot().version) == (MERGED, 1)
 
 
 def test_what_is_outdated_is_staged_anew_from_the_latest_version(do, table, rows):
