@@ -9,7 +9,7 @@ import traceback
 from dataclasses import replace
 from functools import partial
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException
+from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException, QueryContextType
 from pyspark.sql import SparkSession
 
 from airflow_delta.catalogs.managed_tables import remember_managed
@@ -49,9 +49,10 @@ from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.session_catalog import SessionCatalog
-from airflow_delta.spark.statement.python_function import worker_failure
+from airflow_delta.spark.statement.python_function import value_place, worker_failure
 
 _logger = logging.getLogger(__name__)
+_LONGEST_PIECE = 200
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
 
 
@@ -161,7 +162,9 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
         case PySparkException() if isinstance(source, PythonSource) and (failure := worker_failure(error, source)):
             return replace(failure, detail=redact(failure.detail))
         case PySparkException() if _is_of_values(error):
-            return RowValueError(table=statement.table, operation=operation, **_named(error))
+            named = _named(error)
+            detail = named["detail"] + redact(_place(error, source))
+            return RowValueError(table=statement.table, operation=operation, condition=named["condition"], detail=detail)
         case PermissionError():
             return AccessDeniedError(table=statement.table, detail=redact(str(error)))
         case OSError() if storage := storage_failure(error, statement.table):
@@ -175,6 +178,15 @@ def _named(error: PySparkException) -> dict[str, str]:
     """What Spark calls an error and what it says of it, without secrets."""
     condition = error.getCondition() or type(error).__name__
     return {"condition": condition, "detail": redact(first_line(error)).removeprefix(f"[{condition}]").strip(" ;.")}
+
+
+def _place(error: PySparkException, source: object) -> str:
+    """Where a value is computed, behind what Spark says of it: the line of a function, or the piece of a query."""
+    if isinstance(source, PythonSource) and (place := value_place(error, source)):
+        return f", at {place}"
+    queries = (context for context in error.getQueryContext() if context.contextType() is QueryContextType.SQL)
+    piece = next((context.fragment() for context in queries), "")
+    return f", in {piece[:_LONGEST_PIECE]}" if piece else ""
 
 
 def _is_of_values(error: PySparkException) -> bool:

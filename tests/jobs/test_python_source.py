@@ -197,7 +197,19 @@ def fails_on_the_cluster(spark):
 
 
 def refuses_a_row(spark):
-    spark.sql("SELECT raise_error('no such airport')").collect()
+    spark.sql("SELECT raise_error('no such airport')").collect()  # refused
+
+
+def divides_by_the_id(spark):
+    from pyspark.sql import functions as F
+
+    frame = spark.range(3)
+    share = F.lit(1) / F.col("id")  # divided
+    return frame.select("id", share.alias("share"))
+
+
+def divides_in_a_query(spark):
+    return spark.sql("SELECT id, 1 / id AS share FROM range(3)")
 
 
 @pytest.mark.parametrize(
@@ -211,10 +223,20 @@ def test_what_may_not_come_again_is_tried_again(job, function, kind):
     assert f'"{HERE}", line' in document.traceback
 
 
-def test_a_row_that_the_function_refuses_on_the_cluster_is_refused_by_each_try(job):
-    failed = job(refuses_a_row).typed_error()
-    assert (type(failed), failed.retryable, failed.condition) == (RowValueError, False, "USER_RAISED_EXCEPTION")
-    assert "no such airport" in failed.detail
+@pytest.mark.parametrize(
+    ("function", "condition", "place"),
+    [
+        (refuses_a_row, "USER_RAISED_EXCEPTION", f"at {HERE}:{line_of('# refused')}"),
+        (divides_by_the_id, "DIVIDE_BY_ZERO", f"at {HERE}:{line_of('# divided')}"),
+        (divides_in_a_query, "DIVIDE_BY_ZERO", "in 1 / id"),
+    ],
+)
+def test_a_row_that_the_function_refuses_on_the_cluster_is_refused_by_each_try_and_told_by_its_place(
+    job, function, condition, place
+):
+    failed = job(function).typed_error()
+    assert (type(failed), failed.retryable, failed.condition) == (RowValueError, False, condition)
+    assert failed.detail.endswith(place)
 
 
 def test_an_error_of_ours_in_the_function_is_itself(job):

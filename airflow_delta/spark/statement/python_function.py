@@ -12,7 +12,7 @@ from io import StringIO
 from operator import attrgetter
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException, QueryContextType
 from pyspark.sql import DataFrame
 
 from airflow_delta.core.errors import DeltaError
@@ -105,6 +105,17 @@ def worker_failure(error: Exception, source: PythonSource) -> FunctionFailedErro
         error=raised["error"],
         detail=raised["detail"] or "",
     )
+
+
+def value_place(error: PySparkException, source: PythonSource) -> str | None:
+    """File and line of the source's function that make the value which Spark could not compute; None where not known."""
+    for context in error.getQueryContext():
+        if context.contextType() is QueryContextType.DataFrame:
+            file, _, line = context.callSite().rpartition(":")
+            if _is_of(source, file):
+                return f"{file}:{line}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of(source, frame.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
 
 
 def _kind_of(rows: Any) -> str:
