@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,14 +14,10 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.state_file import task_state
-from airflow_delta.hooks.task_token import StateStore
 from airflow_delta.sensors.wait import DeltaWaitSensor
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, head_version
 from airflow_delta.watch.commit_window import CommitWindow
-
-STATE_KEY = "airflow_delta.wait"
 
 _BEGINNINGS = ("min_version", "after_version", "after_timestamp", "during", "since", "run_of", "fresh_within")
 """The arguments that define where to begin."""
@@ -145,53 +139,32 @@ class DeltaCommitSensor(DeltaWaitSensor):
         """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
         wait, thorough = self.requested_wait(), True
-        stored = self._stored(context) if self._is_stored(wait) else None
-        if stored and stored["generation"] == context["ti"].max_tries and stored["asked"] == self._digest(wait):
-            wait = replace(wait, after=stored["after"], rows=stored["rows"])
+        progress = self._loaded(context) if self._is_stored(wait) else {}
+        if progress:
+            wait = replace(wait, after=progress["after"], rows=progress["rows"])
         elif self.since is not None:
             wait, thorough = replace(wait, after=head_version(store)), False
-            self._store(wait, context)
+            self.progress(context).save(wait.progress)
         requested = printable(", ".join(f"{name}={getattr(self, name)!r}" for name in self._begins))
         self.log.info("Waiting for a commit after version %s of %s (%s)", wait.after, self.table, requested)
         return CommitWatch(store, wait, thorough=thorough)
-
-    def poll(self, watch: CommitWatch, context: Context) -> int | None:
-        """Poll, and store the progress of the search."""
-        before = watch.wait
-        try:
-            return watch.poll()
-        finally:
-            if watch.wait != before:
-                try:
-                    self._store(watch.wait, context)
-                except Exception as error:  # noqa: BLE001 - the progress only saves reading
-                    self.log.info("a retry will read the commits again: %s", printable(str(error)))
 
     def _is_stored(self, requested: CommitWait) -> bool:
         """Whether there is progress to be kept between two processes of this task run."""
         return self.since is not None or requested.window is not None or not requested.is_for_any
 
-    def _store(self, wait: CommitWait, context: Context) -> None:
-        progress: dict[str, Any] = {"after": wait.after, "rows": wait.rows, "asked": self._digest(self.requested_wait())}
-        progress["generation"] = context["ti"].max_tries  # the clear count
-        self._state(context).set(STATE_KEY, progress)
-
-    def _stored(self, context: Context) -> Any:
+    def _loaded(self, context: Context) -> Mapping[str, int]:
         try:
-            return self._state(context).get(STATE_KEY)
+            return self.progress(context).load()
         except Exception as error:
             if self.since is not None:
                 raise
             self.log.info("the commits are read from the beginning: %s", printable(str(error)))
-            return None
+            return {}
 
-    def _state(self, context: Context) -> StateStore:
-        return task_state(context, DeltaHook(self.delta_conn_id), self.table, kept="month")
-
-    def _digest(self, requested: CommitWait) -> str:
-        """A digest of the request: another request never continues from the progress of a former one."""
-        text = json.dumps([self.table, self.since, requested.to_json()], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def question(self) -> Any:
+        """The requested wait."""
+        return [self.since, self.requested_wait().to_json()]
 
     def requested_wait(self) -> CommitWait:
         """The wait of the arguments; of ``since="first_poke"``, the version of the first poke is not known here.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.statements.validation import require_text
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
@@ -50,9 +53,18 @@ class DeltaPartitionSensor(DeltaWaitSensor):
         if not is_template(known.min_rows) and known.min_rows < 1:
             raise self.invalid(f"min_rows must be at least 1, found {known.min_rows}")
 
-    def begin(self, context: Context) -> PartitionWatch:  # noqa: ARG002 - nothing is stored: each poke counts what is there
-        """The watch of this task run."""
+    def begin(self, context: Context) -> PartitionWatch:
+        """The watch of this task run: a version that an earlier process has counted is not counted again."""
         self.check_arguments()
+        wait = PartitionWait(partitions=self.partitions, min_rows=self.min_rows)
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
         self.log.info("Waiting for %s rows of %s where %s", self.min_rows, self.table, self.partitions)
-        return PartitionWait(partitions=self.partitions, min_rows=self.min_rows).watch(store)
+        try:
+            wait = replace(wait, after=self.progress(context).load().get("after", NO_TABLE))
+        except Exception as error:  # noqa: BLE001 - the progress only saves reading
+            self.log.info("the log is read from the beginning: %s", printable(str(error)))
+        return wait.watch(store)
+
+    def question(self) -> Any:
+        """The condition and the number of rows."""
+        return [self.partitions, self.min_rows]

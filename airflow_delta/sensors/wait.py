@@ -18,6 +18,7 @@ from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.jobs.errors import JobFailedError
+from airflow_delta.sensors.progress import StoredProgress
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch.waits import Watch
 
@@ -57,10 +58,25 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
     def begin(self, context: Context) -> Any:
         """The watch of this task run."""
 
-    def poll(self, watch: Any, context: Context) -> int | None:  # noqa: ARG002 - for those that store their progress
-        """The version that fulfills the wait, if there is one."""
-        version: int | None = watch.poll()
-        return version
+    def progress(self, context: Context) -> StoredProgress:
+        """What this task run has seen of the table, kept between its processes."""
+        return StoredProgress.of_task(context, DeltaHook(self.delta_conn_id), self.table, self.question())
+
+    @abstractmethod
+    def question(self) -> Any:
+        """What is waited for, as JSON values: progress with one question is none with another."""
+
+    def poll(self, watch: Watch, context: Context) -> int | None:
+        """The version that fulfills the wait, if there is one; the progress of the search is stored."""
+        before = watch.wait
+        try:
+            return watch.poll()
+        finally:
+            if watch.wait != before:
+                try:
+                    self.progress(context).save(watch.wait.progress)
+                except Exception as error:  # noqa: BLE001 - the progress only saves reading
+                    self.log.info("a retry will read the log again: %s", printable(str(error)))
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""

@@ -83,6 +83,11 @@ class CommitWait:
         """Whether any commit will do (of the window), so that none needs to be read."""
         return self.min_rows is None and self.wanted == ANY_COMMIT
 
+    @property
+    def progress(self) -> dict[str, int]:
+        """What the search has changed."""
+        return {"after": self.after, "rows": self.rows}
+
     def watch(self, store: LogStore) -> CommitWatch:
         """The search for it in a table's log."""
         return CommitWatch(store, self)

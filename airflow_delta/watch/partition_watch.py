@@ -16,7 +16,7 @@ from airflow_delta.core.predicate import is_partition_only, parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.watch.commit_watch import LISTED_EVERY
+from airflow_delta.watch.commit_watch import LISTED_EVERY, head_version
 
 _COUNTED = (NUM_RECORDS.name, "deletion_vector")
 
@@ -34,6 +34,11 @@ class PartitionWait:
     partitions: str
     min_rows: int = 1
     after: int = NO_TABLE
+
+    @property
+    def progress(self) -> dict[str, int]:
+        """What the search has changed."""
+        return {"after": self.after}
 
     def watch(self, store: LogStore) -> PartitionWatch:
         """The count of these rows in a table's log."""
@@ -71,9 +76,9 @@ class PartitionWatch:
             CorruptLogError: The log cannot be read.
             OSError: The storage does not answer.
         """
-        thorough = self._polls % LISTED_EVERY == 0 and self._polls > 0
+        thorough = self._polls % LISTED_EVERY == 0
         self._polls += 1
-        if self.wait.after != NO_TABLE and not thorough and not self._store.exists(commit_path(self.wait.after + 1)):
+        if self.wait.after != NO_TABLE and not self._is_changed(thorough=thorough):
             return None
         try:
             snapshot = self._log.refresh()
@@ -82,6 +87,12 @@ class PartitionWatch:
         rows = rows_in(snapshot, self.wait.partitions)  # what raises has not counted this version
         self.wait = replace(self.wait, after=snapshot.version)
         return snapshot.version if rows >= self.wait.min_rows else None
+
+    def _is_changed(self, *, thorough: bool) -> bool:
+        """Whether there is another version than the counted one; not thorough, whether the next one is there still."""
+        if thorough:
+            return head_version(self._store) != self.wait.after
+        return self._store.exists(commit_path(self.wait.after + 1))
 
 
 def rows_in(snapshot: Snapshot, partitions: str) -> int:

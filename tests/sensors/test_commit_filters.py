@@ -20,7 +20,7 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.sensors import DeltaCommitSensor
-from airflow_delta.sensors.commit import STATE_KEY
+from airflow_delta.sensors.progress import STATE_KEY
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch.errors import CommitsCleanedUpError
 from tests.watched_table import WatchedTable

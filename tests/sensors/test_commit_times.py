@@ -161,7 +161,8 @@ def test_rows_of_the_interval_are_counted_together(table, context):
 
 
 @pytest.mark.parametrize(
-    "wait", [{"after_timestamp": DAY}, {"during": INTERVAL}, {"after_timestamp": DAY, "operations": "MERGE"}]
+    "wait",
+    [{"after_timestamp": DAY}, {"during": INTERVAL}, {"after_timestamp": DAY, "operations": "MERGE"}, {"fresh_within": "2h"}],
 )
 def test_a_poke_that_finds_nothing_new_is_one_request(table, context, monkeypatch, wait):
     requests = []

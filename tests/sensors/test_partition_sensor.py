@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow_delta.core.errors import DeltaError, InvalidStatementError, StorageUnavailableError
 from airflow_delta.core.log.file_names import checkpoint_path, commit_path
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.sensors import DeltaPartitionSensor
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch import bounded_log
@@ -35,9 +36,21 @@ def file(rows, *, day="2026-01-02", name="a.parquet", **fields):
     return add(name, partitionValues={"day": day}, **stats, **fields)
 
 
-def poke(table, **arguments):
-    sensor = DeltaPartitionSensor(task_id="wait", table=str(table.root), **{"partitions": DAY, **arguments})
-    return sensor.poke({}).xcom_value
+class Store(dict):
+    def set(self, key, value):
+        self[key] = value
+
+
+def new_context():
+    return {"task_state_store": Store(), "ti": SimpleNamespace(max_tries=0, try_number=1)}
+
+
+def sensor(table, **arguments):
+    return DeltaPartitionSensor(task_id="wait", table=str(table.root), **{"partitions": DAY, **arguments})
+
+
+def poke(table, context=None, **arguments):
+    return sensor(table, **arguments).poke(context or new_context()).xcom_value
 
 
 def test_rows_of_several_commits_count_together_and_other_partitions_do_not(table):
@@ -68,21 +81,65 @@ def test_a_file_without_a_row_count_proves_that_the_partition_exists(table):
 
 def test_a_missing_table_is_waited_for(tmp_path):
     table = WatchedTable(tmp_path / "later")
-    sensor = DeltaPartitionSensor(task_id="wait", table=str(table.root), partitions=DAY)
-    assert sensor.poke({}).xcom_value is None
+    waiting = sensor(table)
+    assert waiting.poke(new_context()).xcom_value is None
     table.create()
     table.write(day="2026-01-02")
-    assert sensor.poke({}).xcom_value == 1
+    assert waiting.poke(new_context()).xcom_value == 1
 
 
-def test_a_poke_without_a_new_version_is_one_request(table, monkeypatch):
-    watch = PartitionWait(partitions=DAY).watch(table.store)
-    assert watch.poll() is None
-    requests = []
+@pytest.fixture
+def requests(monkeypatch):
+    """Names of the requests to the storage, in order."""
+    made = []
+
+    def recorded(name, request):
+        return lambda self, *given: (made.append(name), request(self, *given))[1]
+
     for name in ("exists", "list_from", "read", "open_input", "status"):
-        monkeypatch.setattr(type(table.store), name, lambda self, *given, name=name: requests.append(name))
-    assert watch.poll() is None
-    assert requests == ["exists"]
+        monkeypatch.setattr(LocalLogStore, name, recorded(name, getattr(LocalLogStore, name)))
+    return made
+
+
+def test_a_poke_without_a_new_version_is_one_request(table, requests):
+    waiting, context = sensor(table), new_context()
+    for expected in (None, ["exists"], ["exists"]):
+        requests.clear()
+        assert waiting.poke(context).xcom_value is None
+        assert expected in (None, requests)
+
+
+def test_a_rescheduled_poke_without_a_new_version_is_one_listing(table, requests):
+    context = new_context()
+    assert poke(table, context) is None
+    requests.clear()
+    assert poke(table, context) is None
+    assert requests == ["list_from"]
+    assert table.write(day="2026-01-02") == poke(table, context) == 1
+
+
+def test_a_cleared_task_counts_anew_and_so_does_another_question(table):
+    context = new_context()
+    table.write(day="2026-01-02", rows=3)
+    assert poke(table, context, min_rows=4) is None
+    assert poke(table, context, min_rows=3) == 1
+    assert poke(table, context, min_rows=5) is None
+    context["ti"].max_tries += 1
+    table.commit("DELETE")
+    assert poke(table, context, min_rows=3) == 2
+
+
+def test_progress_that_cannot_be_stored_or_read_hides_no_version(table):
+    class Away(Store):
+        def get(self, key, default=None):
+            raise RuntimeError("the API server is away")
+
+        def set(self, key, value):
+            raise RuntimeError("the API server is away")
+
+    context = new_context() | {"task_state_store": Away()}
+    assert poke(table, context) is None
+    assert table.write(day="2026-01-02") == poke(table, context) == 1
 
 
 def test_a_version_that_could_not_be_counted_is_counted_by_the_next_poll(table, monkeypatch):
@@ -125,21 +182,21 @@ def test_it_waits_in_the_triggerer_for_a_table_whose_checkpoint_is_read_elsewher
 
 def fired_by_a_commit(table):
     """What a sensor returns whose condition is fulfilled while it waits in the triggerer."""
-    sensor = DeltaPartitionSensor(task_id="wait", table=str(table.root), partitions=DAY, deferrable=True, poke_interval=0.01)
+    waiting = sensor(table, deferrable=True, poke_interval=0.01)
     with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute({"ti": SimpleNamespace(try_number=1)})
+        waiting.execute(new_context())
     path, arguments = deferred.value.trigger.serialize()
     assert path.endswith("DeltaCommitWaitTrigger")
     trigger = DeltaCommitWaitTrigger(**arguments)
 
     async def fired():
-        waiting = asyncio.create_task(anext(trigger.run()))
+        event = asyncio.create_task(anext(trigger.run()))
         await asyncio.sleep(0.05)
-        assert not waiting.done()
+        assert not event.done()
         table.write(day="2026-01-02")
-        return (await asyncio.wait_for(waiting, 60)).payload
+        return (await asyncio.wait_for(event, 60)).payload
 
-    return sensor.execute_complete({}, asyncio.run(fired()))
+    return waiting.execute_complete({}, asyncio.run(fired()))
 
 
 @pytest.mark.parametrize(
