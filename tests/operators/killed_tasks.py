@@ -1,11 +1,10 @@
-"""A process that runs tries of a Python task to be killed in the middle: ``python -m tests.operators.killed_functions``.
+"""A process that runs tries of a task to be killed in the middle: ``python -m tests.operators.killed_tasks``.
 
 It reads requests, a JSON line each, forks (which costs milliseconds where a new Python costs seconds), and answers how the
 child ended. The child is either the driver of the task's job, over Spark Connect, or the Airflow worker, whose driver is a
 process of its own. It kills itself right before the n-th event below a folder that Python audits: a file opened, linked,
 renamed, removed, a directory listed; of a worker also below its private directory, or a process started. All that the task
-keeps lies in the folder: the table, the state that Airflow stores, the XComs. The function opens a file there, too, so that
-one place is in the middle of it.
+keeps lies in the folder: the tables, the state that Airflow stores, the XComs.
 """
 
 import json
@@ -18,14 +17,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
-from airflow_delta.core.actions import Origin
-from airflow_delta.core.statements import PythonSource, TableSource, WriteStatement
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_delta.core.actions import ADD_FILE, Origin
+from airflow_delta.core.committed import staged_result
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.operations.staged_folder import staged_id
+from airflow_delta.core.statements import DeleteStatement, ExpectStatement, TableSource, WriteStatement
+from airflow_delta.core.statements.publish import STAGED_KEY
+from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.jobs.connect_session import connect_session
 from airflow_delta.jobs.result import write_result
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.operators import DeltaPythonOperator
+from airflow_delta.operators import (
+    DeltaCopyIntoOperator,
+    DeltaMergeOperator,
+    DeltaPublishOperator,
+    DeltaPythonOperator,
+    DeltaStatementsOperator,
+)
 
+AREA = "write-" + "0" * 32
 EVENTS = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir", "os.listdir"}
 PRIVATE = "/airflow-delta-"
 """In the paths of directories that a worker makes for one job: its code, and the driver's answer."""
@@ -71,14 +85,76 @@ class FileStore:
         (self.folder / key).unlink(missing_ok=True)
 
 
-def source(root):
-    return {"seen": TableSource(f"{root}/seen", version=0), "marker": f"{root}/marker"}
+def seen(root):
+    """Rows 4 and 5: the table has another one since."""
+    return TableSource(f"{root}/seen", version=0)
+
+
+def call_function(root, victim):
+    """The function opens a file, so that one place is in the middle of it."""
+    arguments = {"seen": seen(root), "marker": f"{root}/marker"}
+    return DeltaPythonOperator(table=f"{root}/table", python_callable=appended, op_kwargs=arguments, **TASK)
+
+
+def run_statements(root, victim):
+    statements = {
+        "append": WriteStatement(table=f"{root}/table", source=seen(root)),
+        "gate": ExpectStatement(table=f"{root}/table", expect=("id > 0",)),
+        "delete": DeleteStatement(table=f"{root}/other", where="id = 2"),
+    }
+    return DeltaStatementsOperator(statements=statements, **TASK)
+
+
+def stage(root, victim):
+    return DeltaMergeOperator(
+        table=f"{root}/table", source=seen(root), on="target.id = source.id", publish="later", expect="id < 100", **TASK
+    )
+
+
+def publish(root, victim):
+    """What ``staged`` has staged before in two tables; the worker does it itself."""
+    handles = [staged_result(DeltaLog.for_table(f"{root}/{name}"), STAGED).details[STAGED_KEY] for name in ("table", "other")]
+    return DeltaPublishOperator(handles=handles, engine="worker" if victim == "worker" else "spark", **TASK)
+
+
+def load_files(root, victim):
+    return DeltaCopyIntoOperator(table=f"{root}/table", path=f"{root}/incoming", format="parquet", **TASK)
+
+
+TASK = {"task_id": "killed", "conn_id": "server"}
+TASKS = {
+    "function": call_function,
+    "statements": run_statements,
+    "stage": stage,
+    "publish": publish,
+    "copy into": load_files,
+}
+STAGED = "f" * 32
+"""The token under which the commits to be published were staged."""
+
+
+def stage_appends(root):
+    """Stage the rows 4 and 5 for either table, as a task of that token."""
+    for name in ("table", "other"):
+        log = DeltaLog.for_table(f"{root}/{name}")
+        transaction = log.staging(staged_id(STAGED)).start_transaction()
+        (Path(root) / name / f"{AREA}/rows").mkdir(parents=True)
+        path = Path(root) / name / f"{AREA}/rows/a.parquet"
+        pq.write_table(pa.table({"id": [4, 5]}), path)
+        row = {
+            "path": f"{AREA}/rows/a.parquet",
+            "partition_values": [],
+            "size": path.stat().st_size,
+            "modification_time": path.stat().st_mtime_ns // 1_000_000,
+            "data_change": True,
+        }
+        transaction.commit(adds=pa.Table.from_pylist([row], schema=ADD_FILE), operation=Operation(name="WRITE"))
 
 
 def drive(request):
     """The job of one try, as the driver runs it."""
     root, number = request["root"], request["try"]
-    statement = WriteStatement(table=f"{root}/table", source=PythonSource.of(appended, **source(root)))
+    statement = TASKS[request["task"]](root, "driver").statement()
     origin = Origin(token=request["token"], record={"try_number": number})
     spec = JobSpec(statement=statement, origin=origin, start_version=0)
     with connect_session(os.environ["SPARK_REMOTE"], origin, {}, request["archive"]) as spark:
@@ -90,12 +166,10 @@ def drive(request):
 def work(request):
     """One try of the task, as the worker runs it."""
     root = Path(request["root"])
-    operator = DeltaPythonOperator(
-        task_id="append", table=f"{root}/table", python_callable=appended, op_kwargs=source(root), conn_id="server"
-    )
+    operator = TASKS[request["task"]](root, "worker")
     kept, xcoms = FileStore(root / "state"), FileStore(root / "xcoms")
     time = datetime(2026, 1, 1, tzinfo=UTC)
-    names = {"dag_id": "killed", "task_id": "append", "run_id": "manual", "map_index": -1, "id": "1"}
+    names = {"dag_id": "killed", "task_id": "killed", "run_id": "manual", "map_index": -1, "id": "1"}
     ti = SimpleNamespace(**names, try_number=request["try"], max_tries=1, start_date=None, xcom_push=xcoms.set)
     dag_run = SimpleNamespace(logical_date=time, run_after=time, start_date=time, run_type=SimpleNamespace(value="manual"))
     context = {"ti": ti, "dag_run": dag_run, "task": operator, "task_state_store": kept}
