@@ -1,6 +1,6 @@
 """A process that runs tries of a ``DeltaDropOperator`` to be killed in the middle: ``python -m tests.operators.killed_drops``.
 
-As ``killed_functions``, whose events below the folder of the test it counts; a request to the catalog is one, too.
+As ``killed_tasks``, whose events below the folder of the test it counts; a request to the catalog is one, too.
 """
 
 import json
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.operators import DeltaDropOperator
-from tests.operators.killed_functions import EVENTS, FileStore, serve
+from tests.operators.killed_tasks import EVENTS, FileStore, serve
 
 REQUEST = "http.client.send"
 
