@@ -79,7 +79,7 @@ def stage(log: TableLog, id: str, attempt: CommitAttempt) -> tuple[dict[str, Any
     Raises:
         StagedCommitExpiredError: The table keeps files that it does not name for too short a time.
         InvalidCommitError: It has so many files that its document would be longer than 1 GiB, or it is a rewrite in bins.
-        CommitStateUnknownError: The storage does not answer: the document may be there.
+        CommitStateUnknownError: The storage does not answer, or refuses what may have been written: the document may be there.
         StorageAccessError: The storage refuses. Nothing was written.
     """
     if attempt.bins is not None:
@@ -100,9 +100,18 @@ def stage(log: TableLog, id: str, attempt: CommitAttempt) -> tuple[dict[str, Any
     except FileExistsError:  # another try, or this one, whose answer was lost
         if _document(log, attempt, id) != content:
             return handle_of(log.store, StagedHandle(table=log.table_uri, id=id)), True
-    except OSError as error:
-        raise _unknown(attempt, id, error) from error
+    except (OSError, DeltaError) as error:  # refused or not: an earlier sending may have arrived
+        if isinstance(error, OSError) or _may_be_there(log, id):
+            raise _unknown(attempt, id, error) from error
+        raise
     return described(log.table_uri, staged, content), False
+
+
+def _may_be_there(log: TableLog, id: str) -> bool:  # noqa: A002
+    try:
+        return log.store.exists(staged_path(id))
+    except (OSError, DeltaError):
+        return True
 
 
 def _document(log: TableLog, attempt: CommitAttempt, id: str) -> bytes:  # noqa: A002

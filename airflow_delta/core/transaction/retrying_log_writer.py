@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.backoff import Backoff
-from airflow_delta.core.errors import CorruptLogError, DeltaError, LogGapError, UnfinishedCommitError
+from airflow_delta.core.errors import CorruptLogError, DeltaError, LogGapError, TableNotFoundError, UnfinishedCommitError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_segment import list_log
@@ -44,12 +44,21 @@ class RetryingLogWriter:
             self._with_retries(partial(self.store.write_if_absent, commit_path(version), content))
         except FileExistsError:
             return False
-        except (OSError, DeltaError):
+        except (OSError, DeltaError) as error:
             # Refused or not: an earlier sending may have arrived, as one before the credentials ended or the catalog refused.
-            if self._read_back(partial(self.store.exists, commit_path(version))):
+            if self._has_arrived(version, error):
                 return False
             raise
         return True
+
+    def _has_arrived(self, version: int, error: Exception) -> bool:
+        """Whether there is a commit of this version behind a sending that ended in this error. Raises as ``_read_back``."""
+        try:
+            return self._read_back(partial(self.store.exists, commit_path(version)))
+        except OSError:
+            if isinstance(error, TableNotFoundError):  # nor is it there to be asked for
+                return False
+            raise
 
     def winners(self, version: int, *, attempts: int, with_time: bool) -> list[WinningCommit]:
         """The commits from ``version`` on, up to one that cannot be read, and when their files were written where that matters.

@@ -261,6 +261,17 @@ def test_a_commit_that_the_catalog_refuses_at_once_is_the_error_that_says_so(man
     assert managed.paths() == []
 
 
+def test_a_table_that_was_dropped_meanwhile_is_the_error_that_says_so_and_not_an_unknown_outcome(managed):
+    transaction = managed.log().start_transaction()
+
+    def missing(*_):
+        raise TableNotFoundError(table="t")
+
+    managed.catalog.ratify = managed.catalog.ratified = missing
+    with pytest.raises(TableNotFoundError):
+        transaction.commit(adds=adds("a"), operation=WRITE)
+
+
 def test_a_catalog_that_answers_nothing_sensible_after_a_lost_answer_leaves_the_outcome_unknown(managed):
     log = managed.log()
     log.backoff = PATIENCE

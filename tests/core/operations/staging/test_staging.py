@@ -227,6 +227,44 @@ def test_a_lost_answer_leaves_the_staged_files_and_the_next_try_publishes_them(t
     assert table.numbers() == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("arrives", "answers"), [(True, True), (True, False), (False, False)], ids=["it arrived", "unknown", "unknown to all"]
+)
+def test_a_sending_that_is_refused_leaves_the_files_of_one_that_may_have_arrived_before(table, arrives, answers):
+    class RefusingStore(LocalLogStore):
+        def write_if_absent(self, path, content):
+            if arrives:
+                super().write_if_absent(path, content)
+            raise CredentialsExpiredError(uri=self.table_uri, detail="old")
+
+        def exists(self, path):
+            if path.startswith(STAGED_FOLDER) and not answers:
+                raise CredentialsExpiredError(uri=self.table_uri, detail="old")
+            return super().exists(path)
+
+    area = StagingArea(LocalLogStore(str(table.root)))
+    transaction = DeltaLog(RefusingStore(str(table.root))).staging("s").start_transaction()
+    adds = table.file(f"{area.name}/rows/a.parquet", 3)
+    area.keep()
+    with pytest.raises(CommitStateUnknownError), area:
+        transaction.commit(adds=adds, operation=WRITE)
+    assert (table.root / area.name / "rows/a.parquet").exists()
+
+
+def test_a_sending_that_is_refused_and_has_not_arrived_leaves_no_files(table):
+    class RefusingStore(LocalLogStore):
+        def write_if_absent(self, path, content):
+            raise AccessDeniedError(table="t", detail="read only")
+
+    area = StagingArea(LocalLogStore(str(table.root)))
+    transaction = DeltaLog(RefusingStore(str(table.root))).staging("s").start_transaction()
+    adds = table.file(f"{area.name}/rows/a.parquet", 3)
+    area.keep()
+    with pytest.raises(AccessDeniedError), area:
+        transaction.commit(adds=adds, operation=WRITE)
+    assert not (table.root / area.name).exists()
+
+
 def test_what_is_discarded_is_deleted_and_cannot_be_published(table):
     handle = table.stage(3).staged
     assert table.log.discard(handle) == 1
