@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.errors import DeletionIncompleteError, DeltaError, TableNotDeletedError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
-from airflow_delta.core.operations.bulk_delete import delete_in_bulk
+from airflow_delta.core.operations.bulk_delete import delete_in_bulk, refusal_of_all
 from airflow_delta.core.operations.pins import read_pin_folder
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
@@ -58,6 +58,7 @@ def delete_table(log: TableLog, table_id: str, *, dry_run: bool = False) -> Dele
     Raises:
         TableNotDeletedError: Another table lies there or below, a run has pinned a version, or the root is a whole store.
         DeletionIncompleteError: The storage did not delete all; to do it again goes on.
+        StorageAccessError: It refuses to delete any.
         DeltaError: The log cannot be opened; ``CatalogRequiredError`` where a catalog manages the table's commits.
     """
     store = log.store
@@ -112,6 +113,8 @@ def _delete(store: LogStore, paths: pa.ChunkedArray) -> None:
     deleted = 0
     for part in (paths.filter(is_of_log), paths.filter(rest)):
         if failed := delete_in_bulk(store, part.combine_chunks()):
+            if not deleted and (refusal := refusal_of_all(store.table_uri, part, failed)):
+                raise refusal
             left = sum(failure.number for failure in failed)
             raise DeletionIncompleteError(
                 table=store.table_uri,

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from airflow_delta.core.errors import VacuumIncompleteError
-from airflow_delta.core.operations.bulk_delete import FailedDelete, delete_in_bulk
+from airflow_delta.core.errors import StorageAccessError, VacuumIncompleteError
+from airflow_delta.core.operations.bulk_delete import FailedDelete, delete_in_bulk, refusal_of_all
 from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
@@ -29,6 +29,7 @@ class VacuumExecutor(Protocol):
 
         Raises:
             VacuumIncompleteError: Some are left.
+            StorageAccessError: The storage refuses to delete any.
         """
         ...
 
@@ -46,8 +47,12 @@ class LocalVacuumExecutor:
             raise vacuum_incomplete(store.table_uri, paths, failed)
 
 
-def vacuum_incomplete(table: str, paths: pa.Array, failed: Sequence[FailedDelete]) -> VacuumIncompleteError:
-    """The error for the paths that were not deleted."""
+def vacuum_incomplete(
+    table: str, paths: pa.Array, failed: Sequence[FailedDelete]
+) -> VacuumIncompleteError | StorageAccessError:
+    """The error for the paths that were not deleted; where the storage refused all, its refusal."""
+    if refusal := refusal_of_all(table, paths, failed):
+        return refusal
     left = sum(failure.number for failure in failed)
     first = failed[0]
     return VacuumIncompleteError(table=table, deleted=len(paths) - left, left=left, example=first.example, detail=first.detail)

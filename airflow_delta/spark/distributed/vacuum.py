@@ -73,6 +73,7 @@ class SparkVacuumExecutor:
 
         Raises:
             VacuumIncompleteError: Some are left.
+            StorageAccessError: The storage refuses to delete any.
         """
         if not self._is_shared(store, len(paths)):
             self._local.delete(store, paths)

@@ -18,9 +18,9 @@ from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 
 LISTED_DDL = "path string, size bigint, modification_time bigint"
-FAILED = pa.schema([("example", pa.string()), ("number", pa.int64()), ("detail", pa.string())])
+FAILED = pa.schema([("example", pa.string()), ("number", pa.int64()), ("detail", pa.string()), ("is_refused", pa.bool_())])
 """One row per request that failed: ``FailedDelete``."""
-FAILED_DDL = "example string, number bigint, detail string"
+FAILED_DDL = "example string, number bigint, detail string, is_refused boolean"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -320,6 +320,24 @@ def test_a_file_that_may_not_be_deleted_keeps_none_of_another_request(monkeypatc
     assert table.files() == {"f0000"}
 
 
+@pytest.mark.parametrize(("files", "requests"), [(500, 1), (2_500, 3), (7_500, 3)])
+def test_whoever_may_not_delete_at_all_is_refused_for_good_after_few_requests(monkeypatch, files, requests):
+    table = AgedTable()
+    for number in range(files):
+        table.file(f"f{number:04d}")
+    table.now = 10 * DAY
+    sent = []
+
+    def refuse(paths):
+        sent.append(len(list(paths)))
+        raise StorageAccessError(uri="memory", detail="AccessDenied")
+
+    monkeypatch.setattr(table.store, "delete", refuse)
+    with pytest.raises(StorageAccessError, match="AccessDenied") as caught:
+        table.log.vacuum()
+    assert (caught.value.retryable, len(sent)) == (False, requests)
+
+
 def test_many_files_are_deleted_in_pieces_of_a_thousand(monkeypatch):
     table = AgedTable()
     for number in range(2_500):
