@@ -340,7 +340,7 @@ def test_a_deletion_that_fails_is_recorded_and_reported(real_table, monkeypatch,
         raise error
 
     monkeypatch.setattr(table.log.store, "delete", fail)
-    with pytest.raises(raised, match="slow down|read-only") as caught:
+    with pytest.raises(raised, match=r"slow down|read-only") as caught:
         table.log.vacuum()
     if raised is VacuumIncompleteError:
         assert (caught.value.deleted, caught.value.left, caught.value.example) == (0, 1, "old.parquet")
