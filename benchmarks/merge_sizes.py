@@ -118,7 +118,7 @@ def _entered(spark: SparkSession, base: Path, statement: MergeStatement) -> int:
         plan = plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin(), cache=cache)
         files = snapshot.files(plan.predicate, COUNTED_FILE)
         columns = columns_needed(snapshot, plan.clauses, plan.source.on)
-        return scan_positions(spark, snapshot, files, columns, keys=plan.source.keys_for(files)).count()
+        return scan_positions(spark, snapshot, files, columns, keys=plan.source.keys_for(files, cache)).count()
 
 
 if __name__ == "__main__":

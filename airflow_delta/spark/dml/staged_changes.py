@@ -26,10 +26,10 @@ from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import all_files, map_files
 from airflow_delta.spark.io.row_cache import RowCache
-from airflow_delta.spark.io.shared_bytes import share
+from airflow_delta.spark.io.shared_bytes import SharedBytes
 from airflow_delta.spark.io.small_work import done_here, is_done_here
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.statement.target_reads import TargetReads
 
@@ -151,7 +151,7 @@ def scan_positions(
     files: pa.Table,
     columns: StructType,
     *,
-    keys: pa.Table | KeyFilter | None = None,
+    keys: SharedBytes | KeyFilter | None = None,
     where: pc.Expression | None = None,
     unless: pc.Expression | None = None,
 ) -> DataFrame:
@@ -173,7 +173,7 @@ def scan_positions(
         PositionScan,
         table=TableFiles.of(snapshot).in_session(spark),
         columns=columns,
-        keys=share(spark, to_ipc(keys)) if isinstance(keys, pa.Table) else None,
+        keys=None if isinstance(keys, KeyFilter) else keys,
         key_filter=keys if isinstance(keys, KeyFilter) else None,
         where=where,
         unless=unless,

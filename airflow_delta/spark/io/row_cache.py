@@ -115,12 +115,12 @@ class RowCache:
 
     def _in_checkpoint(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
         kept = checkpointed(rows)
-        self._at_end(partial(release_checkpoint, kept))
+        self.at_end(partial(release_checkpoint, kept))
         return kept, _computed(kept, aggregates)
 
     def _with_lineage(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
         kept = rows.persist()
-        self._at_end(kept.unpersist)
+        self.at_end(kept.unpersist)
         return kept, _computed(kept, aggregates)
 
     def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column], store: LogStore) -> _Kept:
@@ -133,7 +133,7 @@ class RowCache:
             if types.get(str(position), str(VOID)) != (found := field.dataType.simpleString()):
                 raise UnsupportedTypeError(type=found)
         staging = StagingArea(store)
-        self._at_end(staging.discard)
+        self.at_end(staging.discard)
         fit = fit_for_jvm(rows)  # before they are observed: that ties them to their session
         counted, observed = observe(rows if fit is None else fit, aggregates)
         named = counted.toDF(*map(str, range(len(shown))))
@@ -145,7 +145,8 @@ class RowCache:
         pairs = zip(columns, shown, strict=True)
         return kept.select(*(column.alias(field.name, metadata=field.metadata) for column, field in pairs)), observed()
 
-    def _at_end(self, release: Callable[[], object]) -> None:
+    def at_end(self, release: Callable[[], object]) -> None:
+        """Call this when the rows are released; what it raises is logged."""
         self._releases.callback(_quietly, release)
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.jvm import is_connect
 
 _CARRIED_BYTES = 1 << 20
@@ -28,9 +29,16 @@ class CarriedBytes:
     value: bytes
 
 
-def share(spark: SparkSession, content: bytes) -> SharedBytes:
-    """The bytes, for functions that workers run; over Spark Connect, which has no broadcast variables, each carries them."""
+def share(spark: SparkSession, content: bytes, cache: RowCache) -> SharedBytes:
+    """The bytes, for functions that workers run; over Spark Connect, which has no broadcast variables, each carries them.
+
+    Args:
+        spark: The session.
+        content: The bytes.
+        cache: Of the statement: a broadcast variable lies in a file of the driver until the cache is released.
+    """
     if is_connect(spark) or len(content) <= _CARRIED_BYTES:
         return CarriedBytes(content)
-    shared: SharedBytes = spark.sparkContext.broadcast(content)
+    shared = spark.sparkContext.broadcast(content)
+    cache.at_end(shared.destroy)
     return shared

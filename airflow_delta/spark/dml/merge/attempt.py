@@ -62,7 +62,7 @@ def attempt_merge(
     transaction.record_read(plan.predicate)
     candidates = snapshot.files(plan.predicate, COUNTED_FILE, keys=plan.keys)
     log_candidates(snapshot, candidates)
-    pairs, are_unique = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
+    pairs, are_unique = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched, cache=cache)
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
     in_source = F.col(FROM_SOURCE).isNotNull()
     staged = stage(

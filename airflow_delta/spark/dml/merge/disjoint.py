@@ -20,7 +20,9 @@ from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
 from airflow_delta.spark.dml.merge.source import MergeSource
 from airflow_delta.spark.dml.position_scan import FILE
 from airflow_delta.spark.dml.staged_changes import scan_positions
-from airflow_delta.spark.io.worker_values import typed_worker_errors
+from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.io.shared_bytes import share
+from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 
 _MAX_BYTES = 16 << 30
 """Of larger files than these together the keys are not read: the statement is retried instead."""
@@ -58,8 +60,9 @@ class FilesWithKeys(ConfirmConflictingFiles):
             return files
         columns = StructType(tuple(field for field in self.snapshot.schema.fields if field.name in self.keys.column_names))
         try:
-            with typed_worker_errors():
-                rows = scan_positions(self.spark, self.snapshot, files, columns, keys=self.keys)
+            with typed_worker_errors(), RowCache(None) as cache:
+                keys = share(self.spark, to_ipc(self.keys), cache)
+                rows = scan_positions(self.spark, self.snapshot, files, columns, keys=keys)
                 found = rows.select(FILE).distinct().toArrow()
         except DeltaError:  # such as a file that is gone again
             failure = printable_lines(traceback.format_exc())

@@ -18,6 +18,7 @@ from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.source import IN_SOURCE, MergeSource
 from airflow_delta.spark.dml.staged_changes import columns_needed, scan_positions
 from airflow_delta.spark.io.arrow_scan import estimated_size
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 
 FROM_SOURCE = f"{SOURCE}.{IN_SOURCE}"
@@ -32,6 +33,7 @@ def join(
     candidates: pa.Table,
     *,
     unmatched: Expression,
+    cache: RowCache,
 ) -> tuple[DataFrame, bool]:
     """The pairs of the materialized source and the rows of the candidates that it matches; and whether certainly none has two.
 
@@ -44,10 +46,11 @@ def join(
         clauses: The statement's, bound to the target.
         candidates: The files (``ADD_FILE``) that may hold rows that matter.
         unmatched: What holds of every row of the target that a clause may change although nothing matches it.
+        cache: Of the statement: it holds what workers share of the keys.
     """
     columns = columns_needed(snapshot, clauses, source.on)
     may_change = exact_part(unmatched) if clauses.not_matched_by_source else None
-    keys = None if may_change == TRUE else source.keys_for(candidates)
+    keys = None if may_change == TRUE else source.keys_for(candidates, cache)
     unless = None if may_change is None else to_arrow_expression(may_change, table=snapshot.table_uri)
     target = scan_positions(spark, snapshot, candidates, columns, keys=keys, unless=unless)
     how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]

@@ -36,7 +36,9 @@ from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.row_width import row_width
+from airflow_delta.spark.io.shared_bytes import SharedBytes, share
 from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.io.worker_values import to_ipc
 from airflow_delta.spark.schema_conversion import from_spark, quoted
 from airflow_delta.spark.statement.target_reads import TargetReads
 
@@ -78,19 +80,21 @@ class MergeSource:
     on: str
     matched: Expression
 
-    def keys_for(self, files: pa.Table) -> pa.Table | KeyFilter | None:
+    def keys_for(self, files: pa.Table, cache: RowCache) -> SharedBytes | KeyFilter | None:
         """What tells workers which rows of these files (``COUNTED_FILE``) may match: the keys, or a filter of very many.
 
         None where nothing does, or would cost more than it saves: where all that could be left out are fewer rows than those of
-        the source, each of which goes into the filter.
+        the source, each of which goes into the filter. Workers share it until the cache is released.
         """
-        if self.keys is not None or not self.key_fields or not key_filter.suits(self.rows):
-            return self.keys
+        if self.keys is not None:
+            return share(self.frame.sparkSession, to_ipc(self.keys), cache)
+        if not self.key_fields or not key_filter.suits(self.rows):
+            return None
         counts = with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]
         if not counts.null_count and live_rows(files) < self.rows:
             return None
         keys = self.frame.select(*_key_names(self.key_fields)).dropna()
-        return key_filter.build(keys, arrow_schema(StructType(self.key_fields)), self.rows)
+        return key_filter.build(keys, arrow_schema(StructType(self.key_fields)), self.rows, cache)
 
 
 def materialize(

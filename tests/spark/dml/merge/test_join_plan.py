@@ -7,6 +7,7 @@ from deltalake import write_deltalake
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatchedBySourceDelete, NotMatchedInsert, SqlSource
+from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.dml.merge import join as merge_join
 from airflow_delta.spark.dml.merge.join import join
 from airflow_delta.spark.dml.merge.plan import plan_merge
@@ -20,11 +21,16 @@ MANY_FLAGS = f"SELECT id, 'x' AS v, {', '.join(f'true AS b{number}' for number i
 NESTED = "SELECT id, 'x' AS v, array(id) AS more FROM range(100)"
 
 
-def planned(spark, table, query, clauses, on="target.id = source.id"):
+@pytest.fixture
+def cache(table):
+    with RowCache(LocalLogStore(table)) as cache:
+        yield cache
+
+
+def planned(spark, table, query, clauses, cache, on="target.id = source.id"):
     write_deltalake(table, pa.table({"id": pa.array(range(5), pa.int64()), "v": ["a"] * 5}))
     snapshot = DeltaLog.for_table(table).snapshot()
     statement = MergeStatement(table=table, source=SqlSource(query), on=on, clauses=clauses)
-    cache = RowCache(snapshot.store)
     return snapshot, plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin(), cache=cache)
 
 
@@ -42,9 +48,9 @@ def planned(spark, table, query, clauses, on="target.id = source.id"):
     ],
     ids=["small", "small, matches alone", "with inserts", "with both", "large", "of many short values", "of unknown size"],
 )
-def test_only_a_source_that_is_known_to_be_small_is_broadcast(spark, table, query, clauses, expected):
-    snapshot, plan = planned(spark, table, query, clauses)
-    pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched)
+def test_only_a_source_that_is_known_to_be_small_is_broadcast(spark, table, query, clauses, expected, cache):
+    snapshot, plan = planned(spark, table, query, clauses, cache)
+    pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched, cache=cache)
 
     executed = pairs._jdf.queryExecution().executedPlan().toString()
     assert {kind for kind in ("SortMergeJoin", "BroadcastHashJoin") if kind in executed} == {expected}
@@ -57,17 +63,17 @@ def test_only_a_source_that_is_known_to_be_small_is_broadcast(spark, table, quer
     ids=["small", "large source", "source of unknown size", "large target"],
 )
 def test_two_small_sides_are_joined_by_one_task_others_are_shuffled(
-    spark, table, query, has_large_target, shuffles, monkeypatch
+    spark, table, query, has_large_target, shuffles, monkeypatch, cache
 ):
     if has_large_target:
         monkeypatch.setattr(merge_join, "estimated_size", lambda *_: 17 << 20)
-    snapshot, plan = planned(spark, table, query, [UPDATE, INSERT])
-    pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched)
+    snapshot, plan = planned(spark, table, query, [UPDATE, INSERT], cache)
+    pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched, cache=cache)
 
     executed = pairs._jdf.queryExecution().executedPlan().toString()
     assert executed.count("Exchange hashpartitioning") == shuffles
 
 
-def test_keys_that_are_computed_count_as_what_the_source_takes(spark, table):
-    _, plan = planned(spark, table, SMALL, [UPDATE], on="target.v = repeat(source.v, 1000)")
+def test_keys_that_are_computed_count_as_what_the_source_takes(spark, table, cache):
+    _, plan = planned(spark, table, SMALL, [UPDATE], cache, on="target.v = repeat(source.v, 1000)")
     assert plan.source.size >= 100 * 1_000

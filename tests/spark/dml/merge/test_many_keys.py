@@ -1,5 +1,7 @@
 """Sources of more keys than every worker gets: a filter of them keeps most of the other rows of the target out of the JVM."""
 
+from pathlib import Path
+
 import pyarrow.compute as pc
 import pytest
 from deltalake import write_deltalake
@@ -93,13 +95,30 @@ def test_several_matches_are_found_though_keys_are_not_known_to_be_unique(run_me
         run_merge("SELECT id % 20 AS id, 1L AS v FROM range(40)", clauses=MatchedUpdate(assignments={"v": "source.v"}))
 
 
+@pytest.mark.classic(reason="looks for files of this process's SparkContext")
+@pytest.mark.parametrize("has_filter", [True, False], ids=["filter", "keys"])
+def test_what_workers_shared_of_the_keys_is_gone_from_the_driver_at_the_end(spark, run_merge, target, monkeypatch, has_filter):
+    if has_filter:
+        monkeypatch.setattr("airflow_delta.spark.dml.merge.source._MAX_KEYS", 0)
+    monkeypatch.setattr("airflow_delta.spark.io.shared_bytes._CARRIED_BYTES", 0)
+    folder, shared = Path(spark.sparkContext._temp_dir), []
+    broadcast = spark.sparkContext.broadcast
+    monkeypatch.setattr(spark.sparkContext, "broadcast", lambda content: (shared.append(len(content)), broadcast(content))[1])
+    before = {*folder.iterdir()}
+
+    run_merge("SELECT id, 1L AS v FROM range(40)", clauses=MatchedUpdate(assignments={"v": "source.v"}))
+
+    assert len(shared) == 1
+    assert {*folder.iterdir()} == before
+
+
 def planned_keys(spark, target, query):
     """What workers are given to tell rows without match by, and the scan of the target with it."""
     snapshot = DeltaLog.for_table(target).snapshot()
     statement = MergeStatement(table=target, source=SqlSource(query), on=ON["a text"], clauses=UPSERT)
     with RowCache(snapshot.store) as cache:
         plan = plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin(), cache=cache)
-        keys = plan.source.keys_for(snapshot.files())
+        keys = plan.source.keys_for(snapshot.files(), cache)
         return keys, scan_positions(spark, snapshot, snapshot.files(), snapshot.schema, keys=keys).toArrow()
 
 
