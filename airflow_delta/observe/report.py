@@ -10,11 +10,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.core.foreign_values import json_value, natural_number
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements.publish import PUBLISHED_KEY
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
 from airflow_delta.hooks.xcoms import xcom_value
 from airflow_delta.jobs.result import ResultDocument
@@ -49,7 +51,7 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
     if outcome is None:
         raise ValueError("only the document of an outcome describes a table")
     parts = outcome.details.get(STATEMENTS_KEY)
-    results = [OperationResult.from_json(part) for part in parts.values()] if isinstance(parts, Mapping) else [outcome]
+    results = [OperationResult.from_json(part) for part in parts.values()] if isinstance(parts, Mapping) else _results(outcome)
     reports = [_report(result) for result in results[-_MOST_TABLES:]]
     own = _report(outcome)["id"]
     of_table = next((report for report in reversed(reports) if report["id"] == own), None)
@@ -64,6 +66,17 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
             reports.clear()
     value: dict[str, Any] = xcom_value({"reports": [_without_empty(report) for report in reports]})
     return value
+
+
+def _results(outcome: OperationResult) -> list[OperationResult]:
+    """The outcome; of publishing, that of each table, the first of which has what is known of them all."""
+    published = outcome.details.get(PUBLISHED_KEY)
+    if not isinstance(published, list) or not published:
+        return [outcome]
+    others = (
+        replace(outcome, conflicts=(), attempts=1, table=entry["table"], version=entry["version"]) for entry in published[1:]
+    )
+    return [outcome, *others]
 
 
 def _report(result: OperationResult) -> dict[str, Any]:

@@ -87,3 +87,14 @@ def test_a_report_stays_small_and_keeps_what_is_newest():
     found = reports(result(operation="SEQUENCE", details={"statements": parts}))
     assert found[-1]["version"] == 99
     assert len(json.dumps({"reports": found})) <= MAX_REPORT_BYTES + 50
+
+
+def test_each_table_that_was_published_is_reported():
+    entries = [{"table": f"s3://lake/{name}", "version": number, "published": True} for number, name in ((3, "a"), (8, "b"))]
+    outcome = result(
+        table="s3://lake/a", version=3, operation="PUBLISH", conflicts=(CONFLICT,), attempts=2, details={"published": entries}
+    )
+    found = [
+        (entry["table"], entry["version"], entry["operation"], len(entry.get("conflicts", []))) for entry in reports(outcome)
+    ]
+    assert found == [("s3://lake/a", 3, "PUBLISH", 1), ("s3://lake/b", 8, "PUBLISH", 0)]

@@ -176,6 +176,13 @@ def test_every_operator_and_sensor_has_its_line():
     assert [name for name in classes if f"`{name}`" not in PAGES["docs/operators.md"]] == []
 
 
+def test_every_operator_and_sensor_that_docs_and_pages_name_exists():
+    templates = (ROOT / "airflow_delta" / "observe" / "www" / "templates").glob("*.html")
+    texts = [*PAGES.values(), *(template.read_text() for template in templates)]
+    named = {name for text in texts for name in re.findall(r"\bDelta\w+(?:Operator|Sensor)\b", text)}
+    assert named - {*operators.__all__, *sensors.__all__} == set()
+
+
 def test_every_command_it_shows_exists():
     commands = {name for text in PAGES.values() for name in re.findall(r"^(?:\$ )?airflow-delta ([\w-]+)", text, re.MULTILINE)}
     assert commands <= {command.name or command.callback.__name__ for command in app.registered_commands}

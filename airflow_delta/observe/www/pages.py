@@ -100,7 +100,7 @@ def table_page(
         before: Only commits before this version.
     """
     now = system_clock()
-    newest = max(reports, key=lambda report: (report.fact("version") or -1, report.at))
+    newest = max(reports, key=lambda report: (bool(report.part("facts")), report.place))
     detailed = next((found for payload in payloads if isinstance(found := payload.get("detail"), dict) and found), {})
     every = one_table.commits(reports, payloads, dag_ids)
     shown = [commit for commit in every if before is None or commit.version < before]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -94,6 +94,15 @@ class Report:
         timestamp = natural_number(head.get("timestamp"))
         return self.at if timestamp is None or head.get("version") != self.version else timestamp
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """When the newest version that it tells of was committed (milliseconds since the epoch), and which that is."""
+        head = self.part("head")
+        time, version = natural_number(head.get("timestamp")), self.fact("version")
+        if time is None:
+            time, version = self.at if self.committed else -1, self.version
+        return time, -1 if version is None else version
+
     def part(self, name: str) -> Mapping[str, Any]:
         """A member that is an object; an empty one where there is none."""
         found = self.content.get(name)
@@ -113,6 +122,12 @@ def objects(values: Any) -> list[Mapping[str, Any]]:
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
+def of_one_table(reports: Sequence[Report]) -> list[Report]:
+    """Without those of an earlier table at the same place, which had later versions before the newest one was committed."""
+    time, version = max((report.place for report in reports), default=(-1, -1))
+    return [report for report in reports if report.place[1] <= version or report.place[0] >= time]
+
+
 def latest_reports(session: Any, dag_ids: Collection[str]) -> list[Report]:
     """The newest reports of each task of these DAGs, the newest first: no busy task drives out the others."""
     of_task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
@@ -129,7 +144,7 @@ def latest_reports(session: Any, dag_ids: Collection[str]) -> list[Report]:
 def reports_of_table(session: Any, dag_ids: Collection[str], identifier: str) -> list[Report]:
     """The newest reports of one table, the newest first."""
     query = _newest(REPORT_KEY, dag_ids, REPORTS_OF_TABLE, _value().contains(f'"{identifier}"', autoescape=True))
-    return [report for report in _reports(session, query) if report.id == identifier]
+    return of_one_table([report for report in _reports(session, query) if report.id == identifier])
 
 
 def reports_with_conflicts(session: Any, dag_ids: Collection[str]) -> list[Report]:

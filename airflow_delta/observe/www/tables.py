@@ -12,7 +12,7 @@ from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.observe.www import formats
 from airflow_delta.observe.www.health import RANKS, Health, health_of
 from airflow_delta.observe.www.plots import sparkline
-from airflow_delta.observe.www.reports import Report, Run
+from airflow_delta.observe.www.reports import Report, Run, of_one_table
 
 ROWS_OF_PAGE = 100
 
@@ -103,7 +103,7 @@ def table_rows(reports: Iterable[Report], dag_ids: Collection[str]) -> list[Tabl
     by_table: dict[str, list[Report]] = {}
     for report in reports:
         by_table.setdefault(report.id, []).append(report)
-    return [_row(found, dag_ids) for found in by_table.values()]
+    return [_row(of_one_table(found), dag_ids) for found in by_table.values()]
 
 
 def listing(rows: Sequence[TableRow], *, search: str, sort: str, page: int) -> Listing:
@@ -142,12 +142,13 @@ def last_writer(report: Report, dag_ids: Collection[str]) -> tuple[Run | None, s
 
 
 def _row(reports: Sequence[Report], dag_ids: Collection[str]) -> TableRow:
-    newest = reports[0]
-    described = max(reports, key=lambda report: (report.fact("version") or -1, report.at))
-    run, operation, written = last_writer(described, dag_ids)
+    newest = max(reports, key=lambda report: report.place)
+    described = max(reports, key=lambda report: (bool(report.part("facts")), report.place))
+    run, operation, written = last_writer(newest, dag_ids)
+    version = newest.place[1]
     return TableRow(
         reports=reports,
-        version=newest.version if described.fact("version") is None else described.fact("version"),
+        version=None if version < 0 else version,
         rows=described.fact("rows"),
         size=described.fact("bytes"),
         files=described.fact("files"),

@@ -80,7 +80,7 @@ def test_a_task_that_knows_nothing_of_a_table_gives_a_page_that_says_what_to_do(
     reports = [Report(Run("d", "t", "r"), 0, table_id("s3://lake/t"), "s3://lake/t", {})]
     page = table_page(reports, [], {"d"}, root="")
     assert "DeltaMaintenanceOperator(dry_run=True)" in page
-    assert "DeltaHealthOperator" in page
+    assert "DeltaTableHealthOperator" in page
     assert "No task that you may see has committed" in page
     assert "No table has been reported yet" in tables_page([], root="")
     assert "No commits have met" in conflicts_page([], root="")

@@ -24,11 +24,29 @@ def report(version=1, *, at=None, table=TABLE, run=RUN, committed=True, **conten
 
 def test_a_row_is_what_the_report_of_the_newest_version_says():
     late = report(3, at=50, head={"version": 3, "timestamp": 40, "operation": "OPTIMIZE", "run": {}})
-    later_of_an_older_version = report(2, at=60)
+    later_of_an_older_version = report(2, at=60, head={"version": 2, "timestamp": 30, "operation": "MERGE", "run": {}})
     [row] = table_rows([later_of_an_older_version, late, report(1)], {"daily"})
     assert (row.version, row.size, row.files, row.writer, row.operation, row.written) == (3, 300, 3, None, "OPTIMIZE", 40)
     assert series(row.reports, "bytes") == [100, 200, 300]
     assert row.sparkline("bytes", formats.size).count("<polyline") == 1
+
+
+def test_a_newer_report_without_sizes_tells_the_version_and_who_made_it_and_an_older_one_the_sizes():
+    older = report(5, at=50, head={"version": 5, "timestamp": 45, "operation": "WRITE", "run": {}})
+    second_table_of_its_task = report(9, at=90, run=Run("other", "statements", "r"), facts={})
+    [row] = table_rows([second_table_of_its_task, older], {"daily", "other"})
+    assert (row.version, row.operation, row.writer, row.written) == (9, "MERGE", Run("other", "statements", "r"), 90)
+    assert (row.size, row.files) == (500, 5)
+
+
+def test_a_table_that_was_made_anew_shows_nothing_of_the_one_before():
+    def at(version, time):
+        return report(version, at=time, head={"version": version, "timestamp": time, "operation": "WRITE", "run": {}})
+
+    reports = [at(1, 200), at(0, 190), at(5_000, 100), at(4_999, 90)]
+    [row] = table_rows(reports, {"daily"})
+    assert (row.version, row.size) == (1, 100)
+    assert [entry.version for entry in commits(row.reports, [], {"daily"})] == [1, 0]
 
 
 def test_the_last_writer_is_not_named_where_the_user_may_not_see_it():
