@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from airflow_delta.core.foreign_values import natural_number
+
 
 def run_date(dag_run: Any) -> str:
     """The date of a run, as ``{{ ds }}``; for a run that an event started, which has no logical date, that of ``run_after``."""
@@ -56,9 +58,10 @@ def _announced(triggering_asset_events: Mapping[Any, Any], asset: str | None) ->
                 extra = event.extra or {}
                 payload = extra.get("delta") or extra.get("payload")
                 payload = payload if isinstance(payload, Mapping) else {}
-                last = payload.get("version", payload.get("to_version"))
+                last = natural_number(payload.get("version", payload.get("to_version")))  # a stranger's word, too
                 if last is not None:
-                    yield payload.get("from_version", last), last
+                    first = natural_number(payload.get("from_version"))
+                    yield last if first is None else first, last
 
 
 MACROS = [run_date, from_version, to_version, pinned_version]

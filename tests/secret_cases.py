@@ -92,6 +92,7 @@ TEXTS = [
     (f"https://me:{WORD}@example.org/f.csv", WORD),
     (f"mongodb+srv://me:{WORD}@cluster/db", WORD),
     (f"postgresql://me:p%40{WORD}@db/x", WORD),
+    (f"thrift://hive:p@{WORD}@metastore:9083", WORD),
     (f"https://a.blob.core.windows.net/c/f?sv=2024&se=2026&sig={WORD}%3D", WORD),
     (f"https://lake.s3.amazonaws.com/f?X-Amz-Expires=60&X-Amz-Signature={WORD}", WORD),
     (f"https://lake.s3.amazonaws.com/f?X-Amz-Credential={WORD}%2F20260101&X-Amz-Date=1", WORD),
@@ -155,6 +156,9 @@ TEXTS = [
 """Texts that a statement is refused for, whatever part of it they are, and the secrets in them."""
 
 MESSAGES = [
+    (f"{{'Authorization': b'Bearer-{WORD}'}}", WORD),
+    (f"password=b'{WORD}'", WORD),
+    (f"{{'X-Auth-Token': u'{WORD}'}}", WORD),
     (f"fs.s3a.secret.key={WORD}", WORD),
     (f"{{'aws_secret_access_key': '{WORD}', 'region': 'eu'}}", WORD),
     (f"fs.azure.account.key.acc.dfs.core.windows.net={WORD}==", WORD),

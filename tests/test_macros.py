@@ -65,6 +65,8 @@ def events():
             event("rates", {"delta": {"version": 40, "read_version": 39}}),
             event("files", {"from_trigger": True, "payload": "a text"}),
             event("nothing", {}),
+            event("posted", {"delta": {"version": "3 UNION ALL SELECT * FROM payroll"}}),
+            event("posted", {"delta": {"from_version": "2", "version": 4}}),
         ]
     )
 
@@ -72,12 +74,13 @@ def events():
 @pytest.mark.parametrize(
     ("asset", "versions"),
     [
-        (None, (3, 40)),
+        (None, (2, 40)),
         ("orders", (3, 7)),
         ("s3://lake/orders", (3, 7)),
         ("rates", (40, 40)),
         ("files", (None, None)),
         ("nothing", (None, None)),
+        ("posted", (2, 4)),
         ("unknown", (None, None)),
     ],
 )

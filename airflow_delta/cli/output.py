@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,7 +37,9 @@ _MOST_SHOWN = 4_000  # characters of a text; rich takes time that grows with the
 _WIDE = 10_000  # characters of a line where there is no terminal
 _NO_ANSWER = "STORAGE_UNAVAILABLE"  # code of an error of the operating system or the network
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_EMPTY = (None, "[]", "{}", "0", "")
+_NO_PARAMETERS = (None, "[]", "{}", "")
+_NO_COUNTS = (*_NO_PARAMETERS, "0")
+"""Values that say nothing where they stand."""
 _KIBI = 1024
 
 
@@ -103,8 +105,8 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
             *(
                 (
                     _shown(info.operation),
-                    _short(info.operation_parameters),
-                    _short(_counts(info.operation_metrics)),
+                    _short(info.operation_parameters, but=_NO_PARAMETERS),
+                    _short(_counts(info.operation_metrics), but=_NO_COUNTS),
                     _made_by(entry),
                 )
                 if info
@@ -251,7 +253,7 @@ def error(found: DeltaError | OSError, *, as_json: bool) -> None:
     else:
         code, claim, remedy = _NO_ANSWER, str(found), "check that the storage can be reached, and try again"
         document = {"code": code, "retryable": True, "text": claim, "attributes": {}}
-    console = Console(stderr=True, emoji=False, highlight=False)
+    console = Console(stderr=True, width=_width(sys.stderr), emoji=False, highlight=False)
     if as_json:
         print(json_text(document), file=console.file)
     else:
@@ -269,9 +271,13 @@ def _finding(found: Finding) -> str:
 
 
 def _console() -> Console:
-    """The standard output; what goes to a file or a pipe is not folded, so that a path stays in one line."""
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
-    return Console(width=width, emoji=False, highlight=False)
+    """The standard output."""
+    return Console(width=_width(sys.stdout), emoji=False, highlight=False)
+
+
+def _width(stream: TextIO) -> int | None:
+    """What goes to a file or a pipe is not folded, so that a path stays in one line; None is a terminal's own width."""
+    return None if stream.isatty() or "COLUMNS" in os.environ else _WIDE
 
 
 def _print(*parts: Any) -> None:
@@ -315,8 +321,9 @@ def _lines(value: Any) -> str:
     return "\n".join(_shown(str(member)) for member in members)
 
 
-def _short(found: Mapping[str, Any]) -> str:
-    text = ", ".join(f"{name}={value}" for name, value in found.items() if value not in _EMPTY)
+def _short(found: Mapping[str, Any], but: Collection[Any] = ()) -> str:
+    shown = {name: value for name, value in found.items() if value not in but}
+    text = ", ".join(f"{name}={'null' if value is None else value}" for name, value in shown.items())
     return _shown(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 

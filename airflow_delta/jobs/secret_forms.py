@@ -31,7 +31,7 @@ _AWS_SECRET = re.compile(
 )
 _AWS_KEY_ID = re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{16}")
 _USER_INFO = re.compile(
-    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://[^/\s@'\"?#:]{0,500}:(?P<value>[^/\s@'\"]{1,5000})(?=@)"
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://[^/\s@'\"?#:]{0,500}:(?P<value>[^/\s'\"]{1,5000})(?=@)"
 )
 _ORACLE = re.compile(r"jdbc:oracle:\w+:[^/\s@]{1,100}/(?P<value>[^/\s@]{1,500})(?=@)", re.IGNORECASE)
 _AUTHORIZATION = re.compile(
@@ -51,7 +51,7 @@ _CLAUSE = re.compile(
 )
 _NAMED = re.compile(r"(?<![\w.-])(?:-{1,2}D?)?(?P<name>[A-Za-z_][\w.-]{0,300}+)\\{0,8}['\"]?\s{0,5}(?:=>|[=:]|(?<=\w),)\s{0,5}")
 _VALUE = re.compile(
-    r"(?P<mark>['\"])(?P<quoted>(?:\\.|(?!(?P=mark))[^\\\n])*+)"
+    r"(?:[bBuUrRfF]{1,2}(?=['\"]))?(?P<mark>['\"])(?P<quoted>(?:\\.|(?!(?P=mark))[^\\\n])*+)"
     r"|\\{1,8}['\"](?P<escaped>[^\\'\"\n]*+)"
     r"|(?P<bare>[^\s'\",;)}&]++)"
 )

@@ -11,6 +11,8 @@ from typing import Any
 from fsspec.core import url_to_fs
 
 from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
+from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.shipping.archive import archive_name, build_archive
 from airflow_delta.shipping.scripts import job_script, job_scripts, shipped_name
 
@@ -58,7 +60,8 @@ def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> 
 
     Raises:
         UnsupportedStorageError: No filesystem for the URI, or its package is missing.
-        StorageAccessError: The storage refused.
+        StorageAccessError: The storage refused, or has no such bucket.
+        StorageUnavailableError: It did not answer.
     """
     with TemporaryDirectory(prefix="airflow-delta-") as private:
         archive = build_archive(Path(private))
@@ -74,11 +77,19 @@ def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping
     except (ValueError, ImportError) as error:
         raise UnsupportedStorageError(uri=base, detail=str(error)) from error
     try:
-        filesystem.makedirs(root, exist_ok=True)
+        if ObjectLocation.from_uri(base) is None:  # an object store has no folders: fsspec would make the bucket
+            filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
             place, content = f"{root}/{name}", path.read_bytes()
             if not (filesystem.exists(place) and filesystem.cat_file(place) == content):
                 filesystem.pipe_file(place, content)
-    except PermissionError as error:
-        raise StorageAccessError(uri=base, detail=str(error)) from error
+    except TypeError as error:  # an option that the filesystem, or its client, does not know
+        raise UnsupportedStorageError(uri=base, detail=str(error)) from error
+    except FileNotFoundError as error:
+        raise StorageAccessError(uri=base, detail=f"not there: {error}") from error
+    except Exception as error:
+        failure = storage_failure(error, base)
+        if failure is None:
+            raise
+        raise failure from error
     return [f"{base}/{name}" for name in files]

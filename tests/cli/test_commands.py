@@ -91,6 +91,26 @@ def test_texts_of_a_table_are_shown_as_they_are(table):
     assert "stray[/b]x.parquet" in run("vacuum", table)
 
 
+def test_partitions_of_zero_and_null_and_a_restore_to_version_zero_are_shown(tmp_path):
+    table = str(tmp_path / "hours")
+    write_deltalake(table, pa.table({"id": [1, 2], "hour": pa.array([0, None], pa.int32())}), partition_by=["hour"])
+    shown = run("files", table)
+    assert "hour=0" in shown
+    assert "hour=null" in shown
+    DeltaTable(table).delete()
+    run("restore", table, "--version", 0, "--yes")
+    assert "version=0" in run("history", table)
+
+
+def test_without_a_terminal_no_path_of_an_error_is_folded(tmp_path):
+    missing = tmp_path.joinpath(*["a-folder-of-a-long-name"] * 6)
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    command = [sys.executable, "-m", "airflow_delta.cli", "history", str(missing)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert told.returncode != 0
+    assert str(missing) in told.stderr
+
+
 def test_without_a_terminal_no_path_is_folded(table):
     (found,) = run_json("files", table, "--where", "p = 'b'")
     command = [sys.executable, "-m", "airflow_delta.cli"]

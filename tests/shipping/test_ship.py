@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from airflow_delta.cli.main import app
-from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.errors import StorageAccessError, StorageUnavailableError, UnsupportedStorageError
 from airflow_delta.shipping.scripts import job_script, job_scripts
 from airflow_delta.shipping.ship import ship, shipped_code
 
@@ -50,6 +50,28 @@ def test_any_filesystem_will_do():
 def test_an_unknown_scheme_is_an_error_that_says_so():
     with pytest.raises(UnsupportedStorageError, match="moon"):
         ship("moon://code")
+
+
+def test_a_bucket_that_is_not_there_is_an_error_and_is_not_made(s3):
+    missing = f"{s3.uri}-typo/code"
+    with pytest.raises(StorageAccessError, match="typo"):
+        ship(missing, s3.options)
+    assert not fsspec.filesystem("s3", **s3.options).exists(f"{s3.uri}-typo")
+    archive, *_ = ship(f"{s3.uri}/code", s3.options)
+    assert fsspec.filesystem("s3", **s3.options).exists(archive)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"endpoint_url": "http://127.0.0.1:1", "anon": True}, StorageUnavailableError),
+        ({"bogus": 1, "anon": True}, UnsupportedStorageError),
+    ],
+    ids=["no answer", "unknown option"],
+)
+def test_a_storage_that_cannot_be_reached_is_told_in_words(options, error):
+    with pytest.raises(error):
+        ship("s3://lake/code", options)
 
 
 def test_the_command_tells_what_it_has_put(tmp_path):
