@@ -69,9 +69,17 @@ def compact_log(log: TableLog, *, start: int | None = None, end: int | None = No
         raise VersionNotFoundError(
             table=latest.table_uri, version=requested, earliest=min(commits, default=0), latest=latest.version
         )
+    while last > first and _is_taken(log.store, first, last):
+        last -= 1
     if last <= first:
         return CompactionResult(start=first, end=last, path=None, actions=None)
     return _write_compacted(log.store, first, last)
+
+
+def _is_taken(store: LogStore, start: int, end: int) -> bool:
+    """Whether a file of these commits is there that does not stand for them, and that nobody may replace."""
+    status = store.status(compacted_path(start, end))
+    return status is not None and not keeps_all_tombstones(store, CompactedCommits(start=start, end=end, status=status))
 
 
 def _write_compacted(store: LogStore, start: int, end: int) -> CompactionResult:

@@ -24,12 +24,16 @@ class Sides:
         self._words = words
         self._target = _suffixes(target or (TARGET,))
         named = [_suffixes(source or (SOURCE,)) for source in sources]
-        self._names: Mapping[Qualifier, str] = dict.fromkeys(self._target, TARGET) | {
-            suffix: SOURCE for suffixes in named for suffix in suffixes
+        self._unclear = frozenset(self._target).intersection(suffix for suffixes in named for suffix in suffixes)
+        if same := self._unclear.intersection([self._target[0], *(suffixes[0] for suffixes in named)]):
+            raise words.error(f"target and source have the same alias {min(same)[-1]!r}", "give one an alias")
+        self._names: Mapping[Qualifier, str] = {
+            suffix: side
+            for side, suffixes in ((TARGET, self._target), *((SOURCE, suffixes) for suffixes in named))
+            for suffix in suffixes
+            if suffix not in self._unclear
         }
         self._both = frozenset({TARGET, SOURCE} if named else ())
-        if same := {self._target[-1]}.intersection(suffixes[-1] for suffixes in named):
-            raise words.error(f"target and source have the same alias {same.pop()[0]!r}", "give one an alias")
 
     @classmethod
     def of_target(cls, words: Words, names: Sequence[str]) -> Sides:
@@ -52,9 +56,15 @@ class Sides:
             raise self._words.error(f"{shown!r} reads another table", "take MERGE, whose source may be any query", at=at)
         if foreign := sorted(self._both.intersection(_key(names[0]) for names, qualifier in found if not qualifier)):
             raise self._words.error(f"{foreign[0]!r} is neither the target's nor the source's alias in {shown!r}", at=at)
+        if unclear := [names for names, qualifier in found if not qualifier and self._is_unclear(names)]:
+            told = ".".join(token.text for token in unclear[0])
+            raise self._words.error(f"{told!r} may be of the target or of the source", "begin with the table's schema", at=at)
         if renamed and _may_shadow(tokens, {qualifier[0] for qualifier in self._names}):
             raise self._words.error(f"an alias is ambiguous inside {shown!r}", "use the aliases target and source", at=at)
         return self._words.replaced(tokens, renamed)
+
+    def _is_unclear(self, names: Sequence[Token]) -> bool:
+        return bool(_qualifier(list(map(_key, names)), self._unclear))
 
     def column(self, tokens: Sequence[Token]) -> str:
         """The target's column that these words name, or the member of a struct, parts with dots in backticks."""
@@ -128,6 +138,14 @@ def _may_shadow(tokens: Sequence[Token], names: Iterable[str]) -> bool:
     """Whether a query or the variable of a lambda function inside the expression may bear one of these names."""
     if any(token.token_type == TokenType.SELECT for token in tokens):
         return True
-    is_lambda = any(token.token_type == TokenType.ARROW for token in tokens)
-    dotted = {tokens[at].start for at in _qualifiers(tokens)}
-    return is_lambda and any(name_key(token.text) in names and token.start not in dotted for token in tokens)
+    return any(_key(token) in names for token in _lambda_variables(tokens))
+
+
+def _lambda_variables(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The variables of lambda functions: the word before each arrow, or those in the parentheses before it."""
+    for arrow in (at for at, token in enumerate(tokens) if token.token_type == TokenType.ARROW):
+        before = arrow - 1
+        if before >= 0 and tokens[before].token_type == TokenType.R_PAREN:
+            while before >= 0 and tokens[before].token_type != TokenType.L_PAREN:
+                before -= 1
+        yield from tokens[max(before, 0) : arrow]

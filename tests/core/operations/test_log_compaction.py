@@ -200,6 +200,13 @@ def test_commits_that_another_engine_compacted_without_tombstones_are_compacted_
     assert ids(compacted_by_delta_rs) == ids(compacted_by_delta_rs, ours) == [3, 4, 5, 6, 7, 8]
 
 
+def test_where_another_engine_has_compacted_all_of_them_the_range_ends_before(compacted_by_delta_rs):
+    log = DeltaLog.for_table(str(compacted_by_delta_rs))
+    assert log.compact_log().path == compacted_path(2, 3)
+    assert log.compact_log().path is None
+    assert ids(compacted_by_delta_rs, ours) == [3, 4, 5, 6, 7]
+
+
 def test_other_engines_read_what_the_compacted_file_says_and_ignore_its_mark(compacted_by_delta_rs, duckdb_connection):
     """Which of the two files they read is their choice; so the compacted one takes the place of its commits."""
     path = compacted_by_delta_rs

@@ -490,11 +490,33 @@ def test_a_query_has_the_tables_that_the_catalog_knows_as_views(query, changed, 
         ("main.sales.orders", "MAIN.sales.`orders`.s.a = 1 AND sales.orders.id = 2", "target.s.a = 1 AND target.id = 2"),
         ("sales.orders AS o", "o.id = 1 AND sales.orders.id = 2", "target.id = 1 AND sales.orders.id = 2"),
         ("sales.orders", "orders = 1 AND orders.sales.orders = 2", "orders = 1 AND target.sales.orders = 2"),
+        (
+            "sales.orders",
+            "orders.id = 1 AND sales > 0 AND exists(items, i -> i.sales > 0)",
+            "target.id = 1 AND sales > 0 AND exists(items, i -> i.sales > 0)",
+        ),
     ],
 )
 def test_columns_are_named_by_the_tables_name_or_its_last_parts(name, where, expected):
     context = TextContext(resolve=lambda parts: "/" + "/".join(parts))
     assert parse_statement(f"DELETE FROM {name} WHERE {where}", context).where == expected
+
+
+def test_tables_of_one_name_in_two_schemas_are_told_apart_by_their_schemas():
+    context = TextContext(resolve=lambda parts: "/" + "/".join(parts))
+    text = "MERGE INTO a.orders USING b.orders ON {} WHEN MATCHED THEN DELETE"
+    assert parse_statement(text.format("a.orders.id = b.orders.id"), context).on == "target.id = source.id"
+    with pytest.raises(SqlTextError, match=r"'orders.id' may be of the target or of the source"):
+        parse_statement(text.format("orders.id = b.orders.id"), context)
+    with pytest.raises(SqlTextError, match="the same alias 'orders'"):
+        parse_statement(text.replace("b.orders ON", "b.feed AS orders ON").format("orders.id = 1"), context)
+
+
+@pytest.mark.parametrize("variable", ["sales", "(i, sales)"])
+def test_a_variable_of_a_lambda_function_that_bears_the_name_of_the_schema_is_refused(variable):
+    context = TextContext(resolve=lambda parts: "/" + "/".join(parts))
+    with pytest.raises(SqlTextError, match="ambiguous inside"):
+        parse_statement(f"DELETE FROM sales.orders WHERE orders.id = 1 AND exists(items, {variable} -> sales.x > 0)", context)
 
 
 def test_a_column_is_assigned_by_its_name_in_full_and_a_struct_called_target_by_backticks():
