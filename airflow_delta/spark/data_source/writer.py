@@ -20,17 +20,19 @@ import pyarrow.fs as pafs
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
+from airflow_delta.core.data_files.compression import codec_for_arrow, ending
 from airflow_delta.core.data_files.conform import conform
 from airflow_delta.core.errors import CommitStateUnknownError, ConstraintViolatedError, SchemaMismatchError
 from airflow_delta.core.schema import arrow_schema, physical_name, serialized_values
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.core.transaction.table_properties import target_file_size
 from airflow_delta.spark.data_source.write_plan import WritePlan, commit_files, text_limits
 from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.io.arrow_sink_worker import FILE_BYTES
 from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.io.table_files import schema_of
 
-_FILE_BYTES = 1 << 30
 _OPEN_FILES = 32
 """Partitions that a task writes at a time; more of them make more files, not more memory."""
 
@@ -105,6 +107,8 @@ class _TaskFiles:
         self._stored = self._schema.without(metadata.partition_columns)
         self._limits = text_limits(self._schema)
         self._selection = StatisticsSelection.from_properties(metadata.configuration)
+        self._codec = codec_for_arrow(metadata.configuration)
+        self._file_bytes = target_file_size(metadata.configuration) or FILE_BYTES
         self._filesystem, self._root = filesystems()
         self._folder = folder
         self._open: dict[tuple[str | None, ...], DataFileWriter] = {}
@@ -124,7 +128,7 @@ class _TaskFiles:
                 raise ConstraintViolatedError(table=self._table, constraint=f"the length of {name} ({longest})", rows=broken)
         for values, part in self._by_partition(rows):
             writer = self._open.get(values)
-            if writer is not None and writer.flushed_bytes >= _FILE_BYTES:
+            if writer is not None and writer.flushed_bytes >= self._file_bytes:
                 self._end(values)
                 writer = None
             if writer is None:
@@ -168,9 +172,11 @@ class _TaskFiles:
             yield values, rows if len(places) == 1 else rows.take(pa.array(chosen, pa.int64()))
 
     def _begin(self, values: tuple[str | None, ...]) -> DataFileWriter:
-        path = f"{self._root}/{self._folder}/part-{uuid.uuid4()}-c000.snappy.parquet"
+        path = f"{self._root}/{self._folder}/part-{uuid.uuid4()}-c000{ending(self._codec)}"
         _create_directory(self._filesystem, path)
-        writer = DataFileWriter(self._filesystem, path, self._stored, selection=self._selection, table=self._table)
+        writer = DataFileWriter(
+            self._filesystem, path, self._stored, compression=self._codec, selection=self._selection, table=self._table
+        )
         self._open[values] = writer
         return writer
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable as ReferenceTable
 from pyarrow.fs import LocalFileSystem
@@ -131,6 +132,13 @@ class TestWriting:
             assert stats["minValues"]["id"] <= stats["maxValues"]["id"]
         assert {dict(file.partition_values)["part"] for file in _adds(table)} == {"p0", "p1", "p2", None}
 
+    def test_the_tables_codec_is_kept(self, delta, table):
+        schema = StructType((StructField("id", LONG),))
+        DeltaLog.for_table(table).create(NewTable(schema=schema, properties={"delta.parquet.compression.codec": "zstd"}))
+        delta.range(10).coalesce(1).write.format("delta").mode("append").save(table)
+        (file,) = _adds(table)
+        assert pq.read_metadata(f"{table}/{file.path}").row_group(0).column(0).compression == "ZSTD"
+
     def test_rows_that_do_not_fit_are_refused_before_any_is_written(self, delta, table, write_rows, reference_rows):
         write_rows("SELECT 1L AS id")
         with pytest.raises(AnalysisException, match="DELTA_SCHEMA_MISMATCH"):
@@ -185,6 +193,13 @@ class TestCommitting:
     def _written(self, table):
         writer = DeltaWriter(plan_write(WriteOptions(path=table), self.rows, overwrite=False))
         return writer, writer.write(iter([pa.RecordBatch.from_pydict({"id": [1, 2]})]))
+
+    def test_a_file_ends_with_the_row_group_that_reaches_the_tables_file_size(self, table):
+        DeltaLog.for_table(table).create(NewTable(schema=self.rows, properties={"delta.targetFileSize": "1mb"}))
+        writer = DeltaWriter(plan_write(WriteOptions(path=table), self.rows, overwrite=False))
+        batches = (pa.RecordBatch.from_pydict({"id": range(first, first + (1 << 20))}) for first in (0, 1 << 20))
+        written = writer.write(batches)
+        assert [file["num_records"] for file in written.files] == [1 << 20, 1 << 20]
 
     def test_files_of_attempts_that_are_not_named_are_not_committed(self, table, reference_rows):
         writer, kept = self._written(table)
