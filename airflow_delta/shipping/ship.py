@@ -12,7 +12,6 @@ from fsspec.core import url_to_fs
 
 from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
 from airflow_delta.core.storage.object_location import ObjectLocation
-from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.shipping.archive import archive_name, build_archive
 from airflow_delta.shipping.scripts import job_script, job_scripts, shipped_name
 
@@ -88,6 +87,8 @@ def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping
     except FileNotFoundError as error:
         raise StorageAccessError(uri=base, detail=f"not there: {error}") from error
     except Exception as error:
+        from airflow_delta.core.storage.storage_failures import storage_failure  # noqa: PLC0415 - it loads Arrow
+
         failure = storage_failure(error, base)
         if failure is None:
             raise

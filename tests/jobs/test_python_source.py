@@ -5,10 +5,12 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.errors import PySparkException, QueryContextType
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.errors import ExpectationFailedError, StorageUnavailableError, TableNotFoundError
@@ -17,6 +19,7 @@ from airflow_delta.jobs.errors import JobFailedError, RowValueError
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.errors import FunctionFailedError, FunctionResultError
+from airflow_delta.spark.statement.python_function import value_place
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 HERE = Path(__file__)
@@ -200,14 +203,6 @@ def refuses_a_row(spark):
     spark.sql("SELECT raise_error('no such airport')").collect()  # refused
 
 
-def divides_by_the_id(spark):
-    from pyspark.sql import functions as F
-
-    frame = spark.range(3)
-    share = F.lit(1) / F.col("id")  # divided
-    return frame.select("id", share.alias("share"))
-
-
 def divides_in_a_query(spark):
     return spark.sql("SELECT id, 1 / id AS share FROM range(3)")
 
@@ -227,7 +222,6 @@ def test_what_may_not_come_again_is_tried_again(job, function, kind):
     ("function", "condition", "place"),
     [
         (refuses_a_row, "USER_RAISED_EXCEPTION", f"at {HERE}:{line_of('# refused')}"),
-        (divides_by_the_id, "DIVIDE_BY_ZERO", f"at {HERE}:{line_of('# divided')}"),
         (divides_in_a_query, "DIVIDE_BY_ZERO", "in 1 / id"),
     ],
 )
@@ -237,6 +231,16 @@ def test_a_row_that_the_function_refuses_on_the_cluster_is_refused_by_each_try_a
     failed = job(function).typed_error()
     assert (type(failed), failed.retryable, failed.condition) == (RowValueError, False, condition)
     assert failed.detail.endswith(place)
+
+
+@pytest.mark.parametrize(
+    ("call_site", "place"),
+    [(f"{HERE}:7", f"{HERE}:7"), ("/elsewhere/library.py:7", None), ("java.base/jdk.Invoke.invoke0(Native Method)", None)],
+)
+def test_a_value_is_placed_where_the_function_makes_it_if_spark_knows_the_call(call_site, place):
+    context = SimpleNamespace(contextType=lambda: QueryContextType.DataFrame, callSite=lambda: call_site)
+    error = PySparkException("no", contexts=[context])
+    assert value_place(error, PythonSource.of(refuses_a_row)) == place
 
 
 def test_an_error_of_ours_in_the_function_is_itself(job):

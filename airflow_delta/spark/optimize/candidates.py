@@ -14,7 +14,6 @@ from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OptimizeStatement
 from airflow_delta.core.transaction import table_properties
-from airflow_delta.spark.constraints.column_references import unqualified
 
 DEFAULT_FILE_SIZE = 1 << 30
 """Bytes; Delta-Spark's default."""
@@ -88,7 +87,7 @@ def named_partitions(
     """
     if where is None:
         return None
-    predicate = read(unqualified(where, snapshot.schema), snapshot.schema, snapshot.table_uri)
+    predicate = read(where, snapshot.schema, snapshot.table_uri)
     if not is_partition_only(predicate, snapshot.partition_columns):
         detail = f"OPTIMIZE takes whole partitions; the partition columns are {', '.join(snapshot.partition_columns) or 'none'}"
         raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=detail)

@@ -54,6 +54,7 @@ def chosen_partitions(spark: SparkSession, snapshot: Snapshot, where: str | None
         InvalidPredicateError: As ``named_partitions``; or Spark would have to decide it for too many partitions.
         AnalysisException: Spark cannot analyze it.
     """
+    where = where and unqualified(where, snapshot.schema)
     predicate = named_partitions(snapshot, where, partial(predicate_of, spark))
     if where is None or predicate is None or is_exact(predicate):
         return predicate
@@ -63,7 +64,7 @@ def chosen_partitions(spark: SparkSession, snapshot: Snapshot, where: str | None
     if len(values) > _MOST_PARTITIONS:
         raise _too_many(snapshot, where)
     try:
-        chosen = _of_rows(fields, _accepted(spark, values, fields, unqualified(where, snapshot.schema)))
+        chosen = _of_rows(fields, _accepted(spark, values, fields, where))
     except OverflowError as error:  # a time beyond the years of Python
         raise _too_many(snapshot, where) from error
     if number_of_leaves(chosen) > _MOST_PARTS:

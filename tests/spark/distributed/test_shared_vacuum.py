@@ -74,7 +74,8 @@ def test_files_that_workers_could_not_delete_are_reported(spark, s3_table, monke
             pass
 
         def __call__(self, files):
-            yield pa.record_batch({"example": ["a"], "number": pa.array([len(files)], pa.int64()), "detail": ["no"]})
+            failed = {"example": ["a"], "number": pa.array([len(files)], pa.int64()), "detail": ["no"], "is_refused": [False]}
+            yield pa.record_batch(failed)
 
     monkeypatch.setattr(shared_vacuum, "Deleter", Failing)
     with pytest.raises(VacuumIncompleteError) as caught:

@@ -39,7 +39,6 @@ def test_small_never_means_larger_than_the_target():
 def test_a_condition_picks_whole_partitions():
     sizes = {"a": [1, 1], "b": [1, 1]}
     assert taken(sizes, where="p = 'b'") == ["b-0", "b-1"]
-    assert taken(sizes, where="target.p = 'b'") == ["b-0", "b-1"]
     with pytest.raises(InvalidPredicateError):
         taken(sizes, where="id = 1")
 
