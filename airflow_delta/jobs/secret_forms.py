@@ -31,7 +31,7 @@ _AWS_SECRET = re.compile(
 )
 _AWS_KEY_ID = re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{16}")
 _USER_INFO = re.compile(
-    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://[^/\s@'\"?#:]{0,500}:(?P<value>[^/\s'\"]{1,5000})(?=@)"
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://[^/\s'\"?#:]{0,500}:(?P<value>[^/\s'\"]{1,5000})(?=@)"
 )
 _ORACLE = re.compile(r"jdbc:oracle:\w+:[^/\s@]{1,100}/(?P<value>[^/\s@]{1,500})(?=@)", re.IGNORECASE)
 _AUTHORIZATION = re.compile(
@@ -44,17 +44,20 @@ _PARAMETER = re.compile(
 )
 _QUOTED = re.compile(
     r"(?P<quote>\\{0,8}['\"])(?P<name>[A-Za-z][\w.-]{0,200}+)(?P=quote)\s{0,5}(?:[:=,]|=>)\s{0,5}"
-    r"(?P=quote)(?P<value>[^'\"\\\s]{3,8000})"
+    r"[bBuUrRfF]{0,2}(?P=quote)(?P<value>[^'\"\\\s]{3,8000})"
 )
 _CLAUSE = re.compile(
     r"\b(?:password|passwd|secret|credentials|identified\s{1,5}by)\s{1,5}['\"](?P<value>[^'\"]{4,8000})", re.IGNORECASE
 )
 _NAMED = re.compile(r"(?<![\w.-])(?:-{1,2}D?)?(?P<name>[A-Za-z_][\w.-]{0,300}+)\\{0,8}['\"]?\s{0,5}(?:=>|[=:]|(?<=\w),)\s{0,5}")
 _VALUE = re.compile(
-    r"(?:[bBuUrRfF]{1,2}(?=['\"]))?(?P<mark>['\"])(?P<quoted>(?:\\.|(?!(?P=mark))[^\\\n])*+)"
+    r"(?:[bBuUrRfF]{1,2}(?=['\"]))?(?P<mark>['\"])(?P<quoted>(?:\\.|(?P=mark){2}|(?!(?P=mark))[^\\\n])*+)"
     r"|\\{1,8}['\"](?P<escaped>[^\\'\"\n]*+)"
     r"|(?P<bare>[^\s'\",;)}&]++)"
 )
+_SCHEMED = re.compile(r"[A-Za-z][\w-]{0,40}+[ \t]{1,5}[^\s'\",;)}&]++")
+"""What a header of the name ``Authorization`` has: a scheme, of whatever name, and the secret behind it."""
+
 _LONGEST_HARMLESS = 300
 _HARMLESS = re.compile(
     r"(?i)(?:|true|false|yes|no|none|null|\*+|\d{1,9}|keytab|ccache|arn:aws[\w-]*:kms:\S*|(?:source|target)\.\w+|[$]\{[^}]*\}"
@@ -93,5 +96,8 @@ def named_secrets_in(text: str) -> Iterator[tuple[int, int]]:
             if value is not None:
                 span = value.span(value.lastgroup or 0)
                 if not is_harmless(text[slice(*span)]):
+                    if value.lastgroup == "bare" and match["name"].lower().endswith("authorization"):
+                        schemed = _SCHEMED.match(text, match.end())
+                        span = schemed.span() if schemed else span
                     position = span[1]
                     yield span

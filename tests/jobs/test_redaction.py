@@ -1,6 +1,7 @@
 """Secrets are gone from a text, the rest stays."""
 
 import json
+import time
 
 import pytest
 
@@ -37,3 +38,26 @@ def test_of_a_text_without_end_the_beginning_and_the_end_stay():
     assert len(text) < 500_000
     assert text.startswith("first\n")
     assert text.endswith("\npassword=***\nlast")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "password='",
+        "password=''",
+        "'password', b'",
+        "Authorization: Token ",
+        "authorization=" + "a" * 39 + " ",
+        "a://a@",
+        "a://a:a@",
+        "a://" + "@" * 400 + ":",
+    ],
+)
+def test_time_grows_with_the_text_alone(piece):
+    def took(length):
+        text = (piece * length)[:length]
+        begin = time.process_time()
+        redact(text)
+        return time.process_time() - begin
+
+    assert took(200_000) < 40 * max(took(20_000), 0.005)
