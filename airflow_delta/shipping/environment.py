@@ -98,7 +98,8 @@ def pack(
         PipMissingError: This Python has no pip.
         WheelsNotFoundError: Pip did not find the packages.
         UnsupportedStorageError: No filesystem for the URI, or its package is missing.
-        StorageAccessError: The storage refused.
+        StorageAccessError: The storage refused, or has no such bucket.
+        StorageUnavailableError: It did not answer.
     """
     with TemporaryDirectory(prefix="airflow-delta-") as private:
         archive = build_environment(Path(private), environment)

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
 from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
@@ -72,10 +73,7 @@ def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping
     """Put files into a folder and return their URIs; arguments, errors and what stays are those of ``ship``."""
     base = destination.rstrip("/")
     try:
-        filesystem, root = url_to_fs(base, **(storage_options or {}))
-    except (ValueError, ImportError) as error:
-        raise UnsupportedStorageError(uri=base, detail=str(error)) from error
-    try:
+        filesystem, root = _filesystem(base, storage_options)
         if ObjectLocation.from_uri(base) is None:  # an object store has no folders: fsspec would make the bucket
             filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
@@ -94,3 +92,11 @@ def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping
             raise
         raise failure from error
     return [f"{base}/{name}" for name in files]
+
+
+def _filesystem(base: str, storage_options: Mapping[str, Any] | None) -> tuple[AbstractFileSystem, str]:
+    try:
+        filesystem, root = url_to_fs(base, **(storage_options or {}))
+    except (ValueError, ImportError) as error:
+        raise UnsupportedStorageError(uri=base, detail=str(error)) from error
+    return filesystem, root

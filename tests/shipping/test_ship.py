@@ -6,6 +6,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec import AbstractFileSystem
 from typer.testing import CliRunner
 
 from airflow_delta.cli.main import app
@@ -72,6 +73,26 @@ def test_a_bucket_that_is_not_there_is_an_error_and_is_not_made(s3):
 def test_a_storage_that_cannot_be_reached_is_told_in_words(options, error):
     with pytest.raises(error):
         ship("s3://lake/code", options)
+
+
+class UnfriendlyFileSystem(AbstractFileSystem):
+    """Asks its service when it is made, as that of Google Cloud Storage does, and knows one option."""
+
+    protocol = "unfriendly"
+
+    def __init__(self, *, known=None):
+        raise ConnectionError("no answer")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [({"known": 1}, StorageUnavailableError), ({"bogus": 1}, UnsupportedStorageError)],
+    ids=["known", "bogus"],
+)
+def test_a_filesystem_that_cannot_be_made_is_told_in_words(options, error):
+    fsspec.register_implementation("unfriendly", UnfriendlyFileSystem, clobber=True)
+    with pytest.raises(error, match="unfriendly://lake/code"):
+        ship("unfriendly://lake/code", options)
 
 
 def test_the_command_tells_what_it_has_put(tmp_path):
