@@ -20,7 +20,7 @@ from airflow_delta.observe.www import table as one_table
 from airflow_delta.observe.www.health import health_of
 from airflow_delta.observe.www.plots import share_bar
 from airflow_delta.observe.www.reports import Report, Run, objects
-from airflow_delta.observe.www.tables import TableRow, last_writer, listing
+from airflow_delta.observe.www.tables import TableRow, last_writer, listing, newest_of
 
 _TEMPLATES = Environment(
     loader=PackageLoader("airflow_delta.observe.www"),
@@ -100,7 +100,7 @@ def table_page(
         before: Only commits before this version.
     """
     now = system_clock()
-    newest = max(reports, key=lambda report: (bool(report.part("facts")), report.place))
+    newest = newest_of(reports)
     detailed = next((found for payload in payloads if isinstance(found := payload.get("detail"), dict) and found), {})
     every = one_table.commits(reports, payloads, dag_ids)
     shown = [commit for commit in every if before is None or commit.version < before]
@@ -110,7 +110,8 @@ def table_page(
         root,
         table=formats.text(reports[0].table),
         id=reports[0].id,
-        report=newest,
+        version=None if newest.newest_version < 0 else newest.newest_version,
+        report=newest_of(reports, with_facts=True),
         health=health_of(reports),
         writer_run=writer,
         operation=operation,

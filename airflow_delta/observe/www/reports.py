@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Text, and_, cast, func, or_, select
@@ -36,6 +38,9 @@ REPORTS_OF_TABLE = 1_000
 
 MOST_CONFLICTS = 2_000
 """Newest reports with conflicts that are read, and newest conflicts that failed a task."""
+
+CLOCKS_DIFFER_BY = 60_000
+"""Milliseconds by which a commit may seem older than the one before."""
 
 _LARGEST = 2 * MAX_BYTES  # characters: escapes make a value longer than what was measured
 
@@ -95,13 +100,16 @@ class Report:
         return self.at if timestamp is None or head.get("version") != self.version else timestamp
 
     @property
-    def place(self) -> tuple[int, int]:
-        """When the newest version that it tells of was committed (milliseconds since the epoch), and which that is."""
+    def newest_version(self) -> int:
+        """The newest one that it tells of; -1 where it tells of none."""
+        known = (natural_number(self.part("head").get("version")), self.fact("version"), self.version)
+        return next((version for version in known if version is not None), -1)
+
+    @property
+    def newest_at(self) -> int | None:
+        """When that was committed, in milliseconds since the epoch, as the log says; None where that is not known."""
         head = self.part("head")
-        time, version = natural_number(head.get("timestamp")), self.fact("version")
-        if time is None:
-            time, version = self.at if self.committed else -1, self.version
-        return time, -1 if version is None else version
+        return None if natural_number(head.get("version")) is None else natural_number(head.get("timestamp"))
 
     def part(self, name: str) -> Mapping[str, Any]:
         """A member that is an object; an empty one where there is none."""
@@ -123,9 +131,19 @@ def objects(values: Any) -> list[Mapping[str, Any]]:
 
 
 def of_one_table(reports: Sequence[Report]) -> list[Report]:
-    """Without those of an earlier table at the same place, which had later versions before the newest one was committed."""
-    time, version = max((report.place for report in reports), default=(-1, -1))
-    return [report for report in reports if report.place[1] <= version or report.place[0] >= time]
+    """Without those of an earlier table at the same place.
+
+    Versions only rise: a lower version that was committed after a higher one had been seen belongs to a table made anew.
+    """
+    heads = sorted((report.newest_at, report.newest_version) for report in reports if report.newest_at is not None)
+    times = [at for at, _ in heads]
+    lowest_since = [*accumulate((version for _, version in reversed(heads)), min)][::-1]
+    gone_at = -1
+    for report in reports:
+        later = bisect_right(times, _last_seen(report) + CLOCKS_DIFFER_BY)
+        if later < len(times) and lowest_since[later] < report.newest_version:
+            gone_at = max(gone_at, _last_seen(report))
+    return [report for report in reports if _last_seen(report) > gone_at]
 
 
 def latest_reports(session: Any, dag_ids: Collection[str]) -> list[Report]:
@@ -173,6 +191,11 @@ def histories(session: Any, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
         return []
     found = {run: value for run, _, value in _values(session, _selected().where(XComModel.key == HISTORY_KEY, or_(*those)))}
     return [found[run] for run in wanted if run in found]
+
+
+def _last_seen(report: Report) -> int:
+    """Its newest version was committed at this time (milliseconds since the epoch), or some time before."""
+    return report.at if report.newest_at is None else report.newest_at
 
 
 def _value() -> ColumnElement[str]:

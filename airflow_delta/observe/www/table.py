@@ -125,8 +125,8 @@ def growth(reports: Sequence[Report]) -> list[tuple[str, Markup]]:
         ("Rows", "rows", formats.short_number),
         ("Files", "files", formats.short_number),
     ):
-        values = series(reports[:_POINTS], fact)
-        versions = series(reports[:_POINTS], "version")
+        points = series(reports[:_POINTS], fact)
+        versions, values = [*points], [*points.values()]
         if len(values) > 1:
             low, high = shown(min(values)), shown(max(values))
             description = f"{title}: from {shown(values[0])} to {shown(values[-1])}, between {low} and {high}"

@@ -53,7 +53,7 @@ class TableRow:
 
     def sparkline(self, fact: str, shown: Callable[[int], str]) -> Markup:
         """How a fact of the table has changed with its reports."""
-        values = series(self.reports[:_POINTS], fact)
+        values = [*series(self.reports[:_POINTS], fact).values()]
         if len(values) < 2:  # noqa: PLR2004 - one point is no line
             return Markup("")
         return sparkline(values, f"from {shown(values[0])} to {shown(values[-1])} in {len(values)} reports")
@@ -125,10 +125,15 @@ def listing(rows: Sequence[TableRow], *, search: str, sort: str, page: int) -> L
     )
 
 
-def series(reports: Sequence[Report], fact: str) -> list[int]:
+def series(reports: Sequence[Report], fact: str) -> dict[int, int]:
     """The values of a fact in these reports (the newest first), by version: the oldest first."""
     found = {report.fact("version"): value for report in reversed(reports) if (value := report.fact(fact)) is not None}
-    return [found[version] for version in sorted(version for version in found if version is not None)]
+    return {version: found[version] for version in sorted(version for version in found if version is not None)}
+
+
+def newest_of(reports: Iterable[Report], *, with_facts: bool = False) -> Report:
+    """The report of the newest version (there is at least one); with ``with_facts`` rather one that tells sizes."""
+    return max(reports, key=lambda report: (with_facts and bool(report.part("facts")), report.newest_version, report.at))
 
 
 def last_writer(report: Report, dag_ids: Collection[str]) -> tuple[Run | None, str, int]:
@@ -142,10 +147,9 @@ def last_writer(report: Report, dag_ids: Collection[str]) -> tuple[Run | None, s
 
 
 def _row(reports: Sequence[Report], dag_ids: Collection[str]) -> TableRow:
-    newest = max(reports, key=lambda report: report.place)
-    described = max(reports, key=lambda report: (bool(report.part("facts")), report.place))
+    newest, described = newest_of(reports), newest_of(reports, with_facts=True)
     run, operation, written = last_writer(newest, dag_ids)
-    version = newest.place[1]
+    version = newest.newest_version
     return TableRow(
         reports=reports,
         version=None if version < 0 else version,

@@ -86,6 +86,20 @@ def test_a_task_that_knows_nothing_of_a_table_gives_a_page_that_says_what_to_do(
     assert "No commits have met" in conflicts_page([], root="")
 
 
+def test_the_page_tells_version_and_writer_of_the_newest_commit_and_sizes_of_the_last_report_that_has_them():
+    name = "s3://lake/t"
+    older = {"version": 5, "operation": "WRITE", "committed": True, "facts": {"version": 5, "bytes": 2_048}}
+    newer = {"version": 1_234, "operation": "MERGE", "committed": True}
+    reports = [
+        Report(Run("d", task, "r"), at, table_id(name), name, content)
+        for task, at, content in (("new", 9, newer), ("old", 5, older))
+    ]
+    shown = re.findall("<dd[^>]*>(.*?)</dd>", table_page(reports, [], {"d"}, root=""), re.DOTALL)
+    assert shown[0] == "1,234"
+    assert shown[2] == "2 KiB"
+    assert "tasks/new" in shown[5]
+
+
 @pytest.mark.parametrize("held", [{}, {"commits": "none", "facts": 3}, {"commits": [None, {"run": "x"}, {"timestamp": 1e40}]}])
 def test_what_is_not_of_the_expected_form_gives_an_emptier_page(held):
     assert "<tbody>" in history_page(held, root="")

@@ -27,7 +27,7 @@ def test_a_row_is_what_the_report_of_the_newest_version_says():
     later_of_an_older_version = report(2, at=60, head={"version": 2, "timestamp": 30, "operation": "MERGE", "run": {}})
     [row] = table_rows([later_of_an_older_version, late, report(1)], {"daily"})
     assert (row.version, row.size, row.files, row.writer, row.operation, row.written) == (3, 300, 3, None, "OPTIMIZE", 40)
-    assert series(row.reports, "bytes") == [100, 200, 300]
+    assert series(row.reports, "bytes") == {1: 100, 2: 200, 3: 300}
     assert row.sparkline("bytes", formats.size).count("<polyline") == 1
 
 
@@ -39,14 +39,36 @@ def test_a_newer_report_without_sizes_tells_the_version_and_who_made_it_and_an_o
     assert (row.size, row.files) == (500, 5)
 
 
-def test_a_table_that_was_made_anew_shows_nothing_of_the_one_before():
-    def at(version, time):
-        return report(version, at=time, head={"version": version, "timestamp": time, "operation": "WRITE", "run": {}})
+def seen(version, minute, **content):
+    at = minute * 60_000
+    return report(version, at=at, head={"version": version, "timestamp": at, "operation": "WRITE", "run": {}}, **content)
 
-    reports = [at(1, 200), at(0, 190), at(5_000, 100), at(4_999, 90)]
+
+def test_a_table_that_was_made_anew_shows_nothing_of_the_one_before():
+    reports = [seen(1, 200), seen(0, 190), seen(5_000, 100), seen(4_999, 90), seen(0, 2)]
     [row] = table_rows(reports, {"daily"})
     assert (row.version, row.size) == (1, 100)
     assert [entry.version for entry in commits(row.reports, [], {"daily"})] == [1, 0]
+
+
+def test_a_table_that_was_made_anew_and_has_outgrown_the_one_before_shows_nothing_of_it():
+    reports = [seen(9, 220), seen(3, 200), seen(7, 100), report(8, at=99 * 60_000, facts={}), seen(2, 90)]
+    [row] = table_rows(reports, {"daily"})
+    assert series(row.reports, "bytes") == {3: 300, 9: 900}
+    assert [entry.version for entry in commits(row.reports, [], {"daily"})] == [9, 3]
+
+
+def test_a_late_report_of_an_earlier_commit_hides_nothing():
+    late = report(5, at=300 * 60_000, facts={})  # committed at an unknown time by a task that then went on
+    [row] = table_rows([late, seen(6, 200), seen(4, 100)], {"daily"})
+    assert (row.version, row.size) == (6, 600)
+    assert [entry.version for entry in commits(row.reports, [], {"daily"})] == [6, 5, 4]
+
+
+def test_clocks_that_differ_by_seconds_make_no_second_table():
+    earlier = {"version": 4, "timestamp": 100 * 60_000 + 2_000, "operation": "WRITE", "run": {}}
+    [row] = table_rows([seen(5, 100), report(4, head=earlier)], {"daily"})
+    assert (row.version, len(row.reports)) == (5, 2)
 
 
 def test_the_last_writer_is_not_named_where_the_user_may_not_see_it():
@@ -101,6 +123,14 @@ def test_the_history_is_what_tasks_reported_and_what_they_saw_of_others():
 def test_growth_needs_two_values():
     assert growth([report(2)]) == []
     assert [title for title, _ in growth([report(2), report(1)])] == ["Size", "Files"]
+
+
+def test_a_chart_names_the_versions_of_its_values_not_of_reports_without_them():
+    without_rows = [report(19), report(18)]
+    counted = [report(number, facts={"version": number, "rows": 10 * number}) for number in (4, 3)]
+    charts = dict(growth([*without_rows, *counted, report(1)]))
+    assert re.findall(r">version (\d+)<", charts["Rows"]) == ["3", "4"]
+    assert re.findall(r">version (\d+)<", charts["Size"]) == ["1", "19"]
 
 
 def test_file_sizes_are_bars_of_which_the_small_ones_are_marked():
