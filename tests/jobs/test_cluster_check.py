@@ -1,6 +1,8 @@
 """What the doctor finds: facts of real sessions, and findings decided from facts alone."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pandas as pd
@@ -12,6 +14,7 @@ from airflow_delta.core.operations.table_health import Severity
 from airflow_delta.jobs.cluster_check import check_cluster
 from airflow_delta.jobs.cluster_facts import ClusterFacts, PythonFacts, cluster_facts
 from airflow_delta.jobs.doctor import table, to_json
+from airflow_delta.shipping.scripts import job_script
 
 OURS = PythonFacts(
     version="3.11.7", executable="/bin/python3", packages={"pyarrow": "26.0.1", "pandas": "2.3.3", "numpy": "2.4.6"}
@@ -104,3 +107,15 @@ def test_where_nothing_can_be_written_each_says_why_and_nothing_is_left(spark, t
     errors = [finding.code for finding in check_cluster(facts) if finding.severity is Severity.ERROR]
     assert errors == ["NOT_WRITABLE"] * 3
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_driver_without_pyarrow_is_told_in_one_line_and_what_else_is_missing_as_it_is():
+    def errors(missing):
+        script = f"import runpy, sys; sys.modules[{missing!r}] = None; runpy.run_path({str(job_script('doctor'))!r})"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        return done.stderr.splitlines()
+
+    [line] = errors("pyarrow")
+    assert line.startswith(f"expected pyarrow, found none that {sys.executable} of the driver can import. Remedy: install it")
+    assert errors("fsspec")[-1].startswith("ModuleNotFoundError")
