@@ -145,9 +145,8 @@ def _install(target: Path, constraints: Path, environment: Environment) -> None:
     if find_spec("pip") is None:
         raise PipMissingError(executable=sys.executable)
     # All versions of this environment: what the packages need in turn is the same here, there and the next time.
-    pins = {f"{package.name}=={package.version}" for package in distributions()}
     requirements = environment.requirements()
-    constraints.write_text("\n".join(sorted(pins.difference(requirements))))
+    constraints.write_text("\n".join(sorted({*_pins()}.difference(requirements))))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-compile", "--only-binary=:all:", "--target", str(target), "--constraint", str(constraints)]
     command += ["--implementation", "cp", "--python-version", environment.python]
@@ -161,6 +160,16 @@ def _install(target: Path, constraints: Path, environment: Environment) -> None:
             platform=environment.platform,
             detail=" ".join(said) or done.stderr[-1_000:].strip(),
         )
+
+
+def _pins() -> Iterator[str]:
+    """Each package once: of two folders on the path that have it, Python imports from the first."""
+    seen: set[str] = set()
+    for package in distributions():
+        name = re.sub(r"[-_.]+", "-", package.name or "").lower()  # None where its files are damaged
+        if name and name not in seen:
+            seen.add(name)
+            yield f"{package.name}=={package.version}"
 
 
 def _installed_files(folder: Path) -> Iterator[Member]:

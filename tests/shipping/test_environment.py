@@ -80,6 +80,16 @@ def test_extras_and_further_packages_are_chosen(tmp_path):
     assert "s3fs/__init__.py" in zipfile.ZipFile(build_environment(tmp_path, chosen)).namelist()
 
 
+def test_of_a_package_that_lies_in_two_folders_the_version_that_python_imports_is_packed(tmp_path, monkeypatch):
+    for name, number in (("six", "0.0.1"), ("Six", "0.0.2")):
+        info = tmp_path / "other" / f"{name}-{number}.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "other")])
+    names = zipfile.ZipFile(build_environment(tmp_path, Environment(platforms=CLUSTER))).namelist()
+    assert f"six-{version('six')}.dist-info/METADATA" in names
+
+
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
