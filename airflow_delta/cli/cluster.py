@@ -28,7 +28,7 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
         conf: ``KEY=VALUE`` each, as ``spark-submit`` takes them.
 
     Raises:
-        SubmitFailedError: There is no ``spark-submit``, or it failed.
+        SubmitFailedError: There is no ``spark-submit``, it failed, or its report cannot be read.
     """
     beside = Path(sys.executable).parent / "spark-submit"
     program = shutil.which("spark-submit") or (str(beside) if beside.exists() else None)
@@ -44,11 +44,21 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
         named = (text.removeprefix("spark.master=") for text in settings if text.startswith("spark.master="))
         environment = _driver_python(master or next(named, None)) | os.environ
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603 - no shell
-    reports = [line for line in done.stdout.splitlines() if line.startswith('{"table"')]
-    if not reports:
-        detail = f"exit code {done.returncode}: {done.stderr.strip()[-_LONGEST:]}"
-        raise SubmitFailedError(command="spark-submit", detail=detail)
-    return dict(json.loads(reports[-1]))
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"table"')]
+    report = next(filter(None, map(_report, reversed(lines))), None)
+    if report is None:
+        printed = f"a report that cannot be read: {lines[-1][:_LONGEST]}" if lines else done.stderr.strip()[-_LONGEST:]
+        raise SubmitFailedError(command="spark-submit", detail=f"exit code {done.returncode}: {printed}")
+    return report
+
+
+def _report(line: str) -> dict[str, Any] | None:
+    """What the job printed; None where another line was printed into it."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and found.keys() >= {"table", "facts", "findings"} else None
 
 
 def _driver_python(master: str | None) -> dict[str, str]:

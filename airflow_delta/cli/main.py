@@ -56,7 +56,9 @@ def options(
 @app.command()
 def history(
     table: Table,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Show only this many commits.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Show only this many commits; default: 50, with --json all.")
+    ] = None,
     *,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
@@ -65,7 +67,8 @@ def history(
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
-    output.history(open_table(table, storage_option).history(limit), as_json=as_json)
+    most = limit if limit or as_json else output.SHOWN + 1  # one more tells that there are more
+    output.history(open_table(table, storage_option).history(most), as_json=as_json, most=limit or output.SHOWN)
 
 
 @app.command()

@@ -27,7 +27,7 @@ from airflow_delta.core.operations.vacuum import VacuumResult
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.snapshot.snapshot_difference import FileTotals, SnapshotDifference
 
-_SHOWN = 50  # rows of a table for people; programs get all
+SHOWN = 50  # rows of a table for people; programs get all
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.HINT: "cyan"}
 _CHANGED = re.compile(
     r"num(?:Target)?((?:Output|Added|Removed|Restored|Deleted|Updated)?(?:Rows|Files)(?:Inserted|Updated|Deleted|Added|Removed)?)"
@@ -88,8 +88,8 @@ def environment(uri: str, conf: Mapping[str, str], *, as_json: bool) -> None:
         _print(_pairs({"archive": uri, **conf}))
 
 
-def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
-    """The commits, one a row."""
+def history(entries: Iterable[HistoryEntry], *, as_json: bool, most: int = SHOWN) -> None:
+    """The commits, one a row; for people so many at most."""
     if as_json:
         for entry in entries:
             head = {"version": entry.version, "timestamp": entry.timestamp}
@@ -97,7 +97,8 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
             _print_json({**head, **(entry.commit_info.fields if entry.commit_info else {}), **head})
         return
     table = _table("version", "time (UTC)", "operation", "parameters", "rows and files", "made by")
-    for entry in entries:
+    found = [*entries]
+    for entry in found[:most]:
         info = entry.commit_info
         table.add_row(
             str(entry.version),
@@ -113,7 +114,8 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
                 else ("", "", "", "")
             ),
         )
-    _print(table)
+    more = [f"the newest {most} commits are shown, --limit shows more, --json gives all"] if len(found) > most else []
+    _print(table, *more)
 
 
 def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
@@ -151,12 +153,12 @@ def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
 def files(found: pa.Table, *, as_json: bool) -> None:
     """The data files, one a row."""
     if as_json:
-        for batch in found.to_batches(max_chunksize=_SHOWN * 100):
+        for batch in found.to_batches(max_chunksize=SHOWN * 100):
             for row in batch.to_pylist(maps_as_pydicts="strict"):
                 _print_json({name: value for name, value in row.items() if value is not None})
         return
     table = _table("path", "size", "partition", "deleted rows")
-    for row in found.slice(0, _SHOWN).to_pylist(maps_as_pydicts="strict"):
+    for row in found.slice(0, SHOWN).to_pylist(maps_as_pydicts="strict"):
         descriptor = row["deletion_vector"]
         table.add_row(
             _shown(row["path"]),
@@ -197,7 +199,7 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
         )
         return
     table = _table("path")
-    for path in found.paths.slice(0, _SHOWN).to_pylist():
+    for path in found.paths.slice(0, SHOWN).to_pylist():
         table.add_row(_shown(path))
     verb = "would be deleted (dry run; add --run to delete)" if found.dry_run else "deleted"
     kept = (_shown(f"kept by pin: {_pin(pin)}") for pin in found.pins)
@@ -370,4 +372,4 @@ def _size(number: float) -> str:
 
 
 def _not_shown(number: int) -> str:
-    return f"; the first {_SHOWN} are shown, --json gives all" if number > _SHOWN else ""
+    return f"; the first {SHOWN} are shown, --json gives all" if number > SHOWN else ""

@@ -75,6 +75,18 @@ def test_the_time_in_the_detail_names_the_version_where_a_clock_ran_backwards(ta
     assert again["version"] == 2
 
 
+def test_of_a_long_history_people_are_shown_the_newest_commits_and_programs_all(tmp_path):
+    path = str(tmp_path / "long")
+    for number in range(52):
+        write_deltalake(path, pa.table({"id": [number]}), mode="append")
+    shown = run("history", path)
+    assert re.findall(r"^ *(\d+) ", shown, re.MULTILINE)[-1] == "2"
+    assert "the newest 50 commits are shown, --limit shows more, --json gives all" in shown
+    assert len(run_json("history", path)) == 52
+    assert "commits are shown" not in run("history", path, "--limit", 52)
+    assert len(re.findall(r"^ *(\d+) ", run("history", path, "--limit", 51), re.MULTILINE)) == 51
+
+
 def test_texts_of_a_table_are_shown_as_they_are(table):
     log = Path(table, "_delta_log")
     info = {"operation": "[/x]LOAD", "operationParameters": {"a": "[/b]"}, "inCommitTimestamp": 10**18}
@@ -289,6 +301,18 @@ def test_a_job_without_a_report_is_an_error_with_what_spark_submit_printed(spark
     found = json.loads(capsys.readouterr().err)
     assert found["code"] == "DELTA_SUBMIT_FAILED"
     assert "AssertionError" in found["attributes"]["detail"]
+
+
+@pytest.mark.parametrize(
+    "report", ['{"table": [["Spark", 26/01/01 INFO a log line', '{"table": 3}'], ids=["broken", "of another form"]
+)
+def test_a_report_that_cannot_be_read_is_an_error_that_shows_it(spark_submit, capsys, report):
+    spark_submit(report)
+    with pytest.raises(SystemExit):
+        main(["doctor", "--spark", "s3a://lake/tables", "--json", "--master", "yarn", "--conf", "spark.a=b"])
+    found = json.loads(capsys.readouterr().err)
+    assert found["code"] == "DELTA_SUBMIT_FAILED"
+    assert report in found["attributes"]["detail"]
 
 
 @pytest.mark.parametrize("as_json", [True, False])
