@@ -1,4 +1,6 @@
-"""The reports of tasks, as Airflow's own database holds them: XComs, a few statements of SQL for a page, each with a bound.
+"""The reports of tasks, as Airflow's own database holds them: XComs, a few statements of SQL for a page.
+
+What each returns has a bound. What it looks through has none but the lifetime of XComs: all those under our keys.
 
 Any DAG author may push any XCom under our keys: what is not of the expected form is left out, and breaks no page.
 """
