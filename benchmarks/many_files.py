@@ -1,4 +1,6 @@
-"""What a driver needs for a table of very many files: a MERGE that prunes none of them, and the plan of an OPTIMIZE.
+"""What a driver needs for a table of very many files.
+
+That is a MERGE that prunes none of them, a rewrite of all, deletion vectors for all, and the plan of an OPTIMIZE.
 
 The log is real, the data files are not: workers are handed their files, and read nothing. Each file has statistics of ten
 columns, and its keys lie anywhere, as those of hashes do. The driver is its JVM and the Python process; executors are processes
@@ -20,19 +22,23 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatchedInsert, OptimizeStatement, SqlSource
-from airflow_delta.spark.dml import staged_changes
+from airflow_delta.spark.dml import deletion_vectors, staged_changes
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.io.map_files import FileShares
+from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.worker_values import with_typed_errors
 from airflow_delta.spark.optimize.plan import plan_of
+from airflow_delta.spark.rewrite import rewrite
+from airflow_delta.spark.rewrite.row_changes import DROP, OUTPUT, ROW
 from benchmarks.large_merge import Residents, open_session
 
 LIMIT = 1536 << 20
@@ -89,11 +95,11 @@ def main() -> int:
     """Make the log, measure each case in a fresh process, and print; 1 when a limit is broken."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1_000_000)
-    parser.add_argument("--case", choices=["log", "merge", "optimize"])
+    parser.add_argument("--case", choices=list(_CASES))
     parser.add_argument("--table")
     options = parser.parse_args()
     if options.case:
-        return {"log": _make_log, "merge": _merge, "optimize": _optimize}[options.case](options.table, options.files)
+        return _CASES[options.case](options.table, options.files)
     with tempfile.TemporaryDirectory(prefix="benchmark-many-") as directory:
         codes = [
             subprocess.call(
@@ -109,7 +115,7 @@ def main() -> int:
                     case,
                 ]
             )
-            for case in ("log", "merge", "optimize")
+            for case in _CASES
         ]
     return max(codes)
 
@@ -183,6 +189,60 @@ def _merge(table: str, files: int) -> int:
     return int(not is_within)
 
 
+def _rewrite(table: str, files: int) -> int:
+    """No row changes: the workers are handed their files, and ask for none."""
+
+    def run(spark: SparkSession, log: DeltaLog) -> None:
+        snapshot, outputs = log.snapshot(), _numbers(files)
+        changes = spark.createDataFrame([], f"{OUTPUT} int, {ROW} bigint, {DROP} boolean")
+        plan = rewrite.FileRewrite(
+            snapshot=snapshot, inputs=snapshot.files(), outputs=outputs, directory="new", data_change=True
+        )
+        plan.change(changes, outputs)
+
+    return _measure_functions(f"rewrite of {files} files", table, rewrite, "ChangeWorker", run)
+
+
+def _vectors(table: str, files: int) -> int:
+    """No row is deleted, likewise."""
+
+    def run(spark: SparkSession, log: DeltaLog) -> None:
+        snapshot, deleted = log.snapshot(), spark.createDataFrame([], f"{staged_changes.FILE} int, {staged_changes.ROW} bigint")
+        deletion_vectors.write_deletion_vectors(snapshot, snapshot.files(), _numbers(files), deleted, StagingArea(log.store))
+
+    return _measure_functions(f"deletion vectors of {files} files", table, deletion_vectors, "DeletionVectorWorker", run)
+
+
+def _numbers(files: int) -> pa.Array:
+    return pa.array(np.arange(files), pa.int32())
+
+
+def _measure_functions(
+    title: str, table: str, module: ModuleType, worker: str, run: Callable[[SparkSession, DeltaLog], None]
+) -> int:
+    """Run it, and print how large the functions of this worker are, and what the driver needs."""
+    made, functions = getattr(module, worker), []
+
+    def counted(**attributes: Any) -> Any:
+        function = made(**attributes)
+        functions.append(len(pickle.dumps(function)))
+        return function
+
+    setattr(module, worker, counted)
+    with tempfile.TemporaryDirectory(prefix="benchmark-many-") as directory:
+        spark = open_session(2, directory)
+        started = time.monotonic()
+        with Residents() as residents:
+            run(spark, DeltaLog.for_table(table))
+        seconds = time.monotonic() - started
+        spark.stop()
+    is_within = residents.driver <= LIMIT and max(functions) <= FUNCTION_LIMIT
+    print(f"{title}: {seconds:.0f} s, the largest function {max(functions) / (1 << 20):.2f} MiB")
+    print(f"  at most resident: driver {residents.driver >> 20} MiB, of it Python {_peak() >> 20} MiB")
+    print(f"  {'met' if is_within else 'MISSED'}", flush=True)
+    return int(not is_within)
+
+
 def _optimize(table: str, files: int) -> int:
     started = time.monotonic()
     plan = plan_of(DeltaLog.for_table(table).snapshot(), OptimizeStatement(table=table), None)
@@ -196,6 +256,9 @@ def _peak() -> int:
     """Bytes that this process had resident at most."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) << 10 if found else 0
+
+
+_CASES = {"log": _make_log, "merge": _merge, "rewrite": _rewrite, "vectors": _vectors, "optimize": _optimize}
 
 
 if __name__ == "__main__":

@@ -68,6 +68,13 @@ def test_importing_the_package_imports_nothing_else():
     assert result.stdout.strip() == "[]", result.stderr
 
 
+@pytest.mark.parametrize("worker", ["dml.position_scan", "rewrite.rewrite_worker", "rewrite.deletion_vector_worker"])
+def test_what_workers_import_knows_nothing_of_the_cache_of_a_statement(worker):
+    """Each worker imports it anew: what only the driver needs would cost every one of them its time."""
+    result = run_without(("airflow_delta.spark.io.row_cache", "sqlglot"), [f"airflow_delta.spark.{worker}"])
+    assert result.returncode == 0, result.stderr
+
+
 def test_no_file_grows_past_what_one_reads_at_a_time():
     lines = {file: len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py") if file.name not in CATALOGUES}
     assert not {str(file): count for file, count in lines.items() if count > LINES}

@@ -13,10 +13,12 @@ from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
+from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.io.shared_bytes import share_files
 from airflow_delta.spark.io.small_work import done_here, is_done_here
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.rewrite.deletion_vector_worker import RESULT, RESULT_DDL, DeletionVectorWorker
 
 _NO_COLUMNS = StructType(())
@@ -43,16 +45,17 @@ def write_deletion_vectors(
         staging: Where the deletion vectors are written.
     """
     counted = with_record_counts(files, ["path", "deletion_vector", NUM_RECORDS.name])
-    worker = DeletionVectorWorker(
-        table=TableFiles.of(snapshot),
-        directory=staging.name,
-        files=to_ipc(counted.append_column("file", numbers)),
-    )
-    rows = counted[NUM_RECORDS.name]
-    if not rows.null_count and is_done_here(deleted.sparkSession, _NO_COLUMNS, _POSITION_BYTES * (pc.sum(rows).as_py() or 0)):
-        return done_here(worker, deleted.toArrow().to_batches(), RESULT).sort_by("file")
-    with typed_worker_errors():
-        return deleted.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")
+    spark, rows = deleted.sparkSession, counted[NUM_RECORDS.name]
+    with RowCache(None) as cache:
+        worker = DeletionVectorWorker(
+            table=TableFiles.of(snapshot),
+            directory=staging.name,
+            files=share_files(spark, counted.append_column("file", numbers), "file", cache.at_end),
+        )
+        if not rows.null_count and is_done_here(spark, _NO_COLUMNS, _POSITION_BYTES * (pc.sum(rows).as_py() or 0)):
+            return done_here(worker, deleted.toArrow().to_batches(), RESULT).sort_by("file")
+        with typed_worker_errors():
+            return deleted.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")
 
 
 def marked_files(files: pa.Table, numbers: pa.Array, deletion_vectors: pa.Table) -> pa.Table:

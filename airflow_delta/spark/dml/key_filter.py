@@ -19,8 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from airflow_delta.spark.io.row_cache import RowCache
-from airflow_delta.spark.io.shared_bytes import SharedBytes, share
+from airflow_delta.spark.io.shared_bytes import AtEnd, SharedBytes, share
 from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
 
 _BITS_OF_KEY = 12
@@ -63,14 +62,14 @@ def suits(keys: int) -> bool:
     return keys * _LEAST_BITS <= _MAX_BYTES * 8
 
 
-def build(keys: DataFrame, schema: pa.Schema, rows: int, cache: RowCache) -> KeyFilter:
+def build(keys: DataFrame, schema: pa.Schema, rows: int, at_end: AtEnd) -> KeyFilter:
     """The filter of these keys, made by Python workers.
 
     Args:
         keys: Columns in the order of ``schema``; no NULLs.
         schema: As of ``KeyFilter``.
         rows: How many there are, about.
-        cache: Of the statement: it holds what workers share of the filter.
+        at_end: As ``share`` takes it, for what workers share of the filter.
     """
     words = max(1, min(rows * _BITS_OF_KEY, _MAX_BYTES * 8) // (_WORD_BYTES * 8))
     is_counted = rows <= _MOST_HASHES
@@ -80,7 +79,7 @@ def build(keys: DataFrame, schema: pa.Schema, rows: int, cache: RowCache) -> Key
     merged = reduce(np.bitwise_or, _arrays(parts["words"]), np.zeros(words, np.uint64))
     # Keys of different hashes differ. Equal hashes prove nothing, and are next to never those of different keys.
     is_unique = is_counted and _are_unique(np.concatenate([*_arrays(parts["hashes"]), np.array([], np.uint64)]))
-    return KeyFilter(schema=schema, words=share(keys.sparkSession, merged.tobytes(), cache), are_keys_unique=is_unique)
+    return KeyFilter(schema=schema, words=share(keys.sparkSession, merged.tobytes(), at_end), are_keys_unique=is_unique)
 
 
 def _arrays(values: pa.ChunkedArray) -> Iterator[Words]:

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.spark.io.shared_bytes import SharedFiles
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
+from airflow_delta.spark.io.worker_values import with_typed_errors
 
 RESULT = pa.schema(
     [
@@ -45,26 +46,25 @@ class DeletionVectorWorker:
     Attributes:
         table: Where the files lie.
         directory: Where the deletion vectors go, below the root.
-        files: Columns ``path``, ``deletion_vector`` and ``num_records`` of files, and their numbers, ascending, as bytes.
+        files: Columns ``path``, ``deletion_vector`` and ``num_records`` of files, each with a number of its own.
     """
 
     table: TableFiles
     directory: str
-    files: bytes
+    files: SharedFiles
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition of (file, row), in this order."""
         return with_typed_errors(self._written(batches))
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = from_ipc(self.files)
-        numbers = files["file"].to_numpy()
+        files = self.files.opened()
         deletion_vectors: dict[int, RowBitmap] = {}
         counts: list[int] = []
         for number, rows in _by_file(batches):
             if number in deletion_vectors:
                 raise ValueError(f"the rows of file {number} do not stand together")
-            file = files.slice(np.searchsorted(numbers, number), 1).to_pylist()[0]
+            file = files.of(number).to_pylist()[0]
             deletion_vectors[number] = self._deletion_vector(file, rows)
             counts.append(self._num_records(file))
         if not deletion_vectors:

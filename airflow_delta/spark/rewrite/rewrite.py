@@ -29,10 +29,12 @@ from airflow_delta.core.table_features.partition_columns import materialized_col
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.map_files import map_files
+from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.io.shared_bytes import share_files
 from airflow_delta.spark.io.small_work import done_here, is_done_here
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.tasks import file_work, packed, task_count
-from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.rewrite.rewrite_worker import (
     INPUT_COLUMNS,
     RESULT,
@@ -115,20 +117,23 @@ class FileRewrite:
         is_changed = pc.is_in(self.outputs, changed)
         inputs = self.inputs.filter(is_changed)
         schema = self.snapshot.schema
-        is_here = is_done_here(changes.sparkSession, schema, estimated_size(inputs, schema, schema))
+        spark = changes.sparkSession
+        is_here = is_done_here(spark, schema, estimated_size(inputs, schema, schema))
         spread = changes.coalesce(1) if is_here else spread_by_file(changes, OUTPUT, changed, inputs)
         ordered = spread.sortWithinPartitions(OUTPUT, ROW)
-        worker = ChangeWorker(
-            rewrite=self._worker,
-            columns=tuple(ordered.columns),
-            inputs=to_ipc(self._numbered(inputs, self.outputs.filter(is_changed))),
-            drops_rows=drops_rows,
-        )
-        # Spark parses the names of what it maps: dots and backticks would be syntax.
-        plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))
-        if is_here:
-            return self._rewritten(done_here(worker, plainly_named.toArrow().to_batches(), RESULT), clock)
-        return self._rewritten(plainly_named.mapInArrow(worker, RESULT_DDL), clock)
+        numbered = self._numbered(inputs, self.outputs.filter(is_changed))
+        with RowCache(None) as cache:
+            worker = ChangeWorker(
+                rewrite=self._worker,
+                columns=tuple(ordered.columns),
+                inputs=share_files(spark, numbered, OUTPUT, cache.at_end),
+                drops_rows=drops_rows,
+            )
+            # Spark parses the names of what it maps: dots and backticks would be syntax.
+            plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))
+            if is_here:
+                return self._rewritten(done_here(worker, plainly_named.toArrow().to_batches(), RESULT), clock)
+            return self._rewritten(plainly_named.mapInArrow(worker, RESULT_DDL), clock)
 
     @property
     def _row_ids(self) -> RowIds | None:

@@ -20,8 +20,9 @@ from airflow_delta.core.data_files.kept_columns import KeptColumns, PartialFileW
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.map_files import FileShares
+from airflow_delta.spark.io.shared_bytes import SharedFiles
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
+from airflow_delta.spark.io.worker_values import with_typed_errors
 from airflow_delta.spark.rewrite.row_changes import MARKS, OUTPUT, RowChanges, changed_rows, with_changes
 
 RESULT = pa.schema(
@@ -172,13 +173,13 @@ class ChangeWorker:
     Attributes:
         rewrite: Writes them.
         columns: Names of the columns of changes, in the order in which they arrive.
-        inputs: ``INPUT_COLUMNS`` and ``OUTPUT``, ordered, as bytes.
+        inputs: ``INPUT_COLUMNS``, numbered by ``OUTPUT``.
         drops_rows: Whether rows may go.
     """
 
     rewrite: RewriteWorker
     columns: tuple[str, ...]
-    inputs: bytes
+    inputs: SharedFiles
     drops_rows: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -187,12 +188,10 @@ class ChangeWorker:
         return with_typed_errors(self._results(RowChanges(named)))
 
     def _results(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
-        inputs = from_ipc(self.inputs)
-        outputs = inputs[OUTPUT].to_numpy()
+        inputs = self.inputs.opened()
         changed = None if self.drops_rows else frozenset(self.columns).difference(MARKS)
         while (output := changes.next_output()) is not None:
-            first, end = np.searchsorted(outputs, [output, output + 1])
-            yield self.rewrite.write(output, inputs.slice(first, end - first), changes, changed=changed)
+            yield self.rewrite.write(output, inputs.of(output), changes, changed=changed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class FilesWithKeys(ConfirmConflictingFiles):
         columns = StructType(tuple(field for field in self.snapshot.schema.fields if field.name in self.keys.column_names))
         try:
             with typed_worker_errors(), RowCache(None) as cache:
-                keys = share(self.spark, to_ipc(self.keys), cache)
+                keys = share(self.spark, to_ipc(self.keys), cache.at_end)
                 rows = scan_positions(self.spark, self.snapshot, files, columns, keys=keys)
                 found = rows.select(FILE).distinct().toArrow()
         except DeltaError:  # such as a file that is gone again

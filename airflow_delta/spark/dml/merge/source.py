@@ -87,14 +87,14 @@ class MergeSource:
         the source, each of which goes into the filter. Workers share it until the cache is released.
         """
         if self.keys is not None:
-            return share(self.frame.sparkSession, to_ipc(self.keys), cache)
+            return share(self.frame.sparkSession, to_ipc(self.keys), cache.at_end)
         if not self.key_fields or not key_filter.suits(self.rows):
             return None
         counts = with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]
         if not counts.null_count and live_rows(files) < self.rows:
             return None
         keys = self.frame.select(*_key_names(self.key_fields)).dropna()
-        return key_filter.build(keys, arrow_schema(StructType(self.key_fields)), self.rows, cache)
+        return key_filter.build(keys, arrow_schema(StructType(self.key_fields)), self.rows, cache.at_end)
 
 
 def materialize(
