@@ -35,6 +35,18 @@ def check_stream_source() -> None:
         raise SparkFeatureMissingError(feature=feature, version=pyspark.__version__, needed="4.2")
 
 
+def check_observes_rows(spark: SparkSession) -> None:
+    """Return if rows can be counted while they are written, which MERGE, UPDATE and every write need.
+
+    They ask before any work is done.
+
+    Raises:
+        SparkFeatureMissingError: A server of Spark Connect before 4.1 sends no structs.
+    """
+    if is_connect(spark) and not is_at_least(version := str(spark.version), (4, 1)):
+        raise SparkFeatureMissingError(feature="writing over Spark Connect", version=version, needed="4.1")
+
+
 def takes_layout_as_option(spark: SparkSession) -> bool:
     """Whether the types in Parquet files can be chosen by options of a write; before 4.2 only the session's settings count.
 
@@ -84,11 +96,9 @@ def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFram
     Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java; here each is a ``Row``.
 
     Raises:
-        SparkFeatureMissingError: A server of Spark Connect before 4.1 sends no structs.
+        SparkFeatureMissingError: As ``check_observes_rows``.
     """
-    spark = rows.sparkSession
-    if is_connect(spark) and not is_at_least(spark.version, (4, 1)):
-        raise SparkFeatureMissingError(feature="writing over Spark Connect", version=spark.version, needed="4.1")
+    check_observes_rows(rows.sparkSession)
     observation = Observation()
     aggregate = F.struct(*(column.alias(name) for name, column in aggregates.items()))
 

@@ -11,9 +11,21 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
+from airflow_delta.core.statements import (
+    CopyIntoStatement,
+    MatchedUpdate,
+    MergeStatement,
+    SqlSource,
+    UpdateStatement,
+    WriteStatement,
+)
 from airflow_delta.spark import spark_features
+from airflow_delta.spark.dml.merge.merge import merge
+from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.errors import SparkFeatureMissingError
 from airflow_delta.spark.spark_features import arrow_schema, check_stream_source, observe, repartition_by_id
+from airflow_delta.spark.write.copy_into import copy_into
+from airflow_delta.spark.write.write import write
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -47,6 +59,31 @@ def test_writing_over_spark_connect_to_an_older_server_is_refused_by_name_and_ve
         spark_features.observe(rows, {})
     assert (refusal.value.feature, refusal.value.version) == ("writing over Spark Connect", "4.0.5")
     assert "4.1" in str(refusal.value)
+
+
+ROW, ASSIGNED = SqlSource("SELECT 1 AS id"), {"v": "'new'"}
+WRITING = [
+    (
+        merge,
+        MergeStatement(
+            table="t", source=SqlSource("SELECT 1 AS id"), on="true", clauses=(MatchedUpdate(assignments=ASSIGNED),)
+        ),
+    ),
+    (update, UpdateStatement(table="t", assignments=ASSIGNED)),
+    (write, WriteStatement(table="t", source=ROW)),
+    (copy_into, CopyIntoStatement(table="t", path="/landing", format="json")),
+]
+
+
+@pytest.mark.parametrize(("run", "statement"), WRITING, ids=lambda part: getattr(part, "__name__", ""))
+def test_a_statement_that_an_older_server_cannot_carry_out_is_refused_before_the_table_is_read(monkeypatch, run, statement):
+    monkeypatch.setattr(spark_features, "is_connect", lambda _: True)
+    untouched = object()
+    log = SimpleNamespace(table_uri="file:///t", store=untouched)
+    with pytest.raises(
+        SparkFeatureMissingError, match=r"writing over Spark Connect needs Spark 4\.1 or newer; this is Spark 4\.0\.5"
+    ):
+        run(SimpleNamespace(version="4.0.5"), log, statement)
 
 
 def test_a_stream_of_a_table_on_an_older_spark_is_refused_by_name_and_version(monkeypatch):

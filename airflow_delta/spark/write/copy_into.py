@@ -60,10 +60,10 @@ def copy_into(
         As ``write``. In all cases nothing is committed.
     """
     absolute(statement.path, "no connection gives a root to the files of a COPY INTO")
-    if table_place(spark, statement.path).overlaps(table_place(spark, log.table_uri)):
-        detail = f"the path {statement.path} overlaps the table {log.table_uri}, whose own files would be loaded"
-        raise InvalidStatementError(statement=OPERATION, detail=detail)
     with WriteRun.begin(spark, log, _write_of(statement), origin) as run:
+        if table_place(spark, statement.path).overlaps(table_place(spark, log.table_uri)):
+            detail = f"the path {statement.path} overlaps the table {log.table_uri}, whose own files would be loaded"
+            raise InvalidStatementError(statement=OPERATION, detail=detail)
         copy = _Copy(statement=statement, run=run)
         steps = Steps(
             name=OPERATION,
