@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from airflow_delta.core.least_versions import LEAST_PYARROW, is_at_least
 from airflow_delta.core.operations.table_health import Finding, Severity
+from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.jobs.cluster_facts import PACKAGES, ClusterFacts
+from airflow_delta.spark.io.data_paths import hadoop_uri
 
 LEAST_SPARK = (4, 0)
 _FIRST_UNKNOWN_SPARK = (4, 4)
@@ -53,8 +55,9 @@ def _packages(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _storage(facts: ClusterFacts) -> Iterator[Finding]:
+    used = {scheme_of(hadoop_uri(uri)) for uri in facts.writes}
     for scheme, name in facts.filesystems.items():
-        if name is None:
+        if name is None and scheme in used:
             text = f"Hadoop has no filesystem for {scheme}: files there are read and written in Python, which is slower"
             remedy = "add its JAR, such as hadoop-aws for s3a, by spark.jars.packages"
             yield _finding(Severity.HINT, "FILESYSTEM_CLASS_MISSING", text, remedy)

@@ -28,6 +28,8 @@ from airflow_delta.spark.spark_features import check_stream_source
 
 PACKAGES = ("pyarrow", "pandas", "numpy")
 
+OBJECT_STORES = ("abfss", "gs", "s3a")
+"""Schemes of Hadoop's connectors, which are looked up whatever was asked for."""
 _MOST_TASKS = 1_000
 
 
@@ -61,7 +63,7 @@ class ClusterFacts:
         missing_features: What this version of Spark cannot do.
         filesystems: Hadoop's class for each scheme; None where it has none.
         writes: For each URI, who could not write there and why: of ``driver``, ``executors`` and ``JVM`` those that tried,
-            with an empty text where it worked.
+            with an empty text where it worked; in place of ``executors`` each host where they could not.
     """
 
     spark: str
@@ -81,7 +83,7 @@ def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
 
     Args:
         spark: The session.
-        uris: Folders; also the schemes of filesystems that are looked up.
+        uris: Folders; the schemes of their filesystems are looked up beside ``OBJECT_STORES``.
     """
     context, places = spark.sparkContext, [*uris]
     look = python_facts()
@@ -95,7 +97,8 @@ def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
         failure = _reason(error)
     [(_, version, executable, packages)] = look(iter(()))
     executors = tuple({repr(facts): facts for _, facts in found}.values())
-    filesystems = {scheme: filesystem_class(spark, scheme) for scheme in sorted({scheme_of(hadoop_uri(uri)) for uri in places})}
+    schemes = {*OBJECT_STORES, *(scheme_of(hadoop_uri(uri)) for uri in places)}
+    filesystems = {scheme: filesystem_class(spark, scheme) for scheme in sorted(schemes)}
     can_work = bool(executors) and all(facts.packages["pyarrow"] for facts in executors)
     return ClusterFacts(
         spark=spark.version,
@@ -108,7 +111,9 @@ def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
         missing_features=_missing_features(),
         filesystems=filesystems,
         writes={
-            uri: _writes(spark, uri, asks_jvm=filesystems[scheme_of(hadoop_uri(uri))] is not None, asks_executors=can_work)
+            uri: _writes(
+                spark, uri, asks_jvm=filesystems[scheme_of(hadoop_uri(uri))] is not None, tasks=tasks if can_work else 0
+            )
             for uri in places
         },
     )
@@ -138,18 +143,18 @@ def _missing_features() -> tuple[str, ...]:
     return ()
 
 
-def _writes(spark: SparkSession, uri: str, *, asks_jvm: bool, asks_executors: bool) -> dict[str, str]:
+def _writes(spark: SparkSession, uri: str, *, asks_jvm: bool, tasks: int) -> dict[str, str]:
+    """The outcomes of the driver, of so many tasks on executors, and of the JVM."""
     name = f"_airflow_delta_probe_{uuid4().hex}"
-    probes: dict[str, Callable[[], None]] = {"driver": lambda: _write_as_log(spark, uri, name)}
-    if asks_executors:
-        probes["executors"] = lambda: _write_on_executor(spark, f"{uri.rstrip('/')}/{name}_x")
+    probes: dict[str, Callable[[], Mapping[str, str] | None]] = {"driver": lambda: _write_as_log(spark, uri, name)}
+    if tasks:
+        probes["executors"] = lambda: _write_on_executors(spark, f"{uri.rstrip('/')}/{name}_x", tasks)
     if asks_jvm:
         probes["JVM"] = lambda: _write_in_jvm(spark, f"{hadoop_uri(uri).rstrip('/')}/{name}_jvm")
-    outcomes = {}
+    outcomes: dict[str, str] = {}
     for who, probe in probes.items():
         try:
-            probe()
-            outcomes[who] = ""
+            outcomes |= probe() or {who: ""}
         except Exception as error:  # noqa: BLE001 - whatever fails is the answer
             outcomes[who] = _reason(error)
     return outcomes
@@ -161,15 +166,21 @@ def _write_as_log(spark: SparkSession, uri: str, name: str) -> None:
     store.delete([name])
 
 
-def _write_on_executor(spark: SparkSession, uri: str) -> None:
-    def write(_: Iterator[Any]) -> Iterator[str]:
-        filesystem, path = data_filesystem(uri)
-        with filesystem.open_output_stream(path):
-            pass
-        filesystem.delete_file(path)
-        yield uri
+def _write_on_executors(spark: SparkSession, uri: str, tasks: int) -> Mapping[str, str]:
+    """Which hosts could not, and why: a failed task would be tried on another one, and its host be forgotten."""
 
-    spark.sparkContext.parallelize([0], 1).mapPartitions(write).collect()
+    def write(numbers: Iterator[int]) -> Iterator[tuple[str, str]]:
+        for number in numbers:
+            try:
+                filesystem, path = data_filesystem(f"{uri}_{number}")
+                with filesystem.open_output_stream(path):
+                    pass
+                filesystem.delete_file(path)
+            except Exception as error:  # noqa: BLE001 - whatever fails is the answer
+                yield socket.gethostname(), f"{type(error).__name__}: {error}"
+
+    found = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(write).collect()
+    return {f"executors on {host}": redact(first_line(RuntimeError(failure)))[:500] for host, failure in sorted(found)}
 
 
 def _write_in_jvm(spark: SparkSession, uri: str) -> None:

@@ -1,6 +1,7 @@
 """What the doctor finds: facts of real sessions, and findings decided from facts alone."""
 
 import json
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -29,7 +30,7 @@ GOOD = ClusterFacts(
     hosts={"node1": 4},
     executors_failure="",
     missing_features=(),
-    filesystems={"s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem"},
+    filesystems={"s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem", "gs": None},
     writes={"s3a://lake": {"driver": "", "executors": "", "JVM": ""}},
 )
 
@@ -60,11 +61,11 @@ def test_a_cluster_that_has_everything_has_no_findings():
         ({"spark": "3.5.1"}, ["SPARK_TOO_OLD"], "expected Spark 4.0 or newer, found 3.5.1"),
         ({"spark": "4.4.0"}, ["SPARK_UNKNOWN"], "expected Spark 4.0 to 4.3, found 4.4.0"),
         ({"missing_features": ("streams need Spark 4.2",)}, ["SPARK_FEATURE_MISSING"], "streams need Spark 4.2"),
-        ({"filesystems": {"gs": None}}, ["FILESYSTEM_CLASS_MISSING"], "Hadoop has no filesystem for gs"),
+        ({"filesystems": {"s3a": None}}, ["FILESYSTEM_CLASS_MISSING"], "Hadoop has no filesystem for s3a"),
         (
-            {"writes": {"s3a://lake": {"driver": "", "executors": "AccessDenied"}}},
+            {"writes": {"s3a://lake": {"driver": "", "executors on node1": "AccessDenied"}}},
             ["NOT_WRITABLE"],
-            "expected executors to write below s3a://lake, found: AccessDenied",
+            "expected executors on node1 to write below s3a://lake, found: AccessDenied",
         ),
     ],
 )
@@ -76,7 +77,7 @@ def test_what_a_cluster_lacks_is_named_with_what_was_expected_and_found(change, 
 
 
 def test_the_worst_findings_come_first():
-    findings = check_cluster(replace(GOOD, filesystems={"gs": None}, spark="4.4.0", executors=(BARE,)))
+    findings = check_cluster(replace(GOOD, filesystems={"s3a": None}, spark="4.4.0", executors=(BARE,)))
     assert [finding.severity for finding in findings] == [Severity.ERROR, Severity.ERROR, Severity.WARNING, Severity.HINT]
 
 
@@ -86,7 +87,7 @@ def test_a_session_tells_its_versions_hosts_filesystems_and_where_it_writes(spar
     [executors] = facts.executors
     assert (executors.packages["pandas"], executors.version) == (pd.__version__, facts.driver.version)
     assert sum(facts.hosts.values()) == 2 * spark.sparkContext.defaultParallelism
-    assert facts.filesystems.keys() == {"file"}
+    assert facts.filesystems.keys() == {"abfss", "file", "gs", "s3a"}
     assert facts.filesystems["file"].endswith("LocalFileSystem")  # Hive's, where its JARs are
     assert facts.writes[str(tmp_path)] == {"driver": "", "executors": "", "JVM": ""}
     shown = dict(table(facts))
@@ -102,8 +103,9 @@ def test_where_nothing_can_be_written_each_says_why_and_nothing_is_left(spark, t
     before = sorted(tmp_path.rglob("*"))
     facts = cluster_facts(spark, [str(tmp_path / "file" / "below")])
     [outcomes] = facts.writes.values()
-    assert {who for who, failure in outcomes.items() if failure} == {"driver", "executors", "JVM"}
-    assert "Not a directory" in outcomes["driver"] + outcomes["executors"]
+    host = f"executors on {socket.gethostname()}"
+    assert {who for who, failure in outcomes.items() if failure} == {"driver", host, "JVM"}
+    assert "Not a directory" in outcomes[host]
     errors = [finding.code for finding in check_cluster(facts) if finding.severity is Severity.ERROR]
     assert errors == ["NOT_WRITABLE"] * 3
     assert sorted(tmp_path.rglob("*")) == before
