@@ -23,6 +23,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import TARGET, ambiguous_member, column_references, unqualified
 from airflow_delta.spark.dml.analysis import no_rows
 from airflow_delta.spark.dml.clauses import BoundClauses
+from airflow_delta.spark.dml.jvm_positions import in_file_order, jvm_positions
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.io.arrow_scan import estimated_size
@@ -104,7 +105,10 @@ class Selection:
     def positions(self, spark: SparkSession, candidates: pa.Table) -> DataFrame:
         """``FILE`` and ``ROW`` of the rows in these files, in this order; all of a file in one partition."""
         columns = column_references([self.text], self.snapshot.schema)
-        return self._found(spark, candidates, columns).select(FILE, ROW)
+        by_jvm = self._found_by_jvm(spark, candidates, columns)
+        if by_jvm is not None:
+            return in_file_order(by_jvm, self.snapshot, candidates, columns)
+        return self._found_by_workers(spark, candidates, columns).select(FILE, ROW)
 
     def stage(
         self,
@@ -117,12 +121,21 @@ class Selection:
     ) -> StagedChanges:
         """Find the rows in these files, and whether each is deleted or updated; ``cache`` and ``reads`` are as of ``stage``."""
         columns = columns_needed(self.snapshot, clauses, self.text)
-        found = self._found(spark, candidates, columns)
+        found = self._found_by_jvm(spark, candidates, columns)
+        if found is None:
+            found = self._found_by_workers(spark, candidates, columns)
         size = estimated_size(candidates, self.snapshot.schema, self.snapshot.schema)
         return stage(found, self.snapshot, clauses, candidates, cache=cache, reads=reads, size=size)
 
-    def _found(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame:
+    def _found_by_jvm(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame | None:
+        """The rows in these files; None where Python workers find them sooner, as where Arrow decides the condition."""
+        rows = None if is_exact(self.predicate) else jvm_positions(spark, self.snapshot, candidates, columns)
+        return None if rows is None else self._chosen(rows)
+
+    def _found_by_workers(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame:
         """The rows in these files: workers leave out, in Arrow, what cannot be selected; which rows are is Spark's decision."""
         possible = to_arrow_expression(exact_part(self.predicate), table=self.snapshot.table_uri)
-        found = scan_positions(spark, self.snapshot, candidates, columns, where=possible)
-        return found.alias(TARGET).where(sql_expression(self.text))
+        return self._chosen(scan_positions(spark, self.snapshot, candidates, columns, where=possible))
+
+    def _chosen(self, rows: DataFrame) -> DataFrame:
+        return rows.alias(TARGET).where(sql_expression(self.text))

@@ -35,7 +35,13 @@ _LISTING = "spark.sql.sources.parallelPartitionDiscovery"
 
 
 def jvm_scan(
-    spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType, shown: spark_types.StructType
+    spark: SparkSession,
+    files: pa.Table,
+    table: TableFiles,
+    columns: StructType,
+    shown: spark_types.StructType,
+    *,
+    position: tuple[str, str] | None = None,
 ) -> DataFrame:
     """The rows of files that hide none.
 
@@ -45,6 +51,7 @@ def jvm_scan(
         table: Where they lie; its columns are not found by id.
         columns: The columns that are wanted, partition columns among them.
         shown: The same as the DataFrame shows them.
+        position: Names of two more columns: the ordinal of a row's file (int), and the row's place in it (bigint).
 
     Raises:
         CorruptDataFileError: A file is missing.
@@ -68,14 +75,21 @@ def jvm_scan(
         raise _missing(table.table_uri, uris, error) from error
     by_name = dict(zip(columns.names, shown.fields, strict=True))
     selected = {field.name: _stored(field, by_name[field.name], table.mapping) for field in stored.fields}
+    metadata, values = rows.metadataColumn("_metadata"), dict[str, pa.Array]()
     if partitions:
         in_log = StructType(tuple(partitions))
-        values = partition_arrays(files, (in_log if table.pads_char else without_char(in_log)).fields)
-        path, keys = rows.metadataColumn("_metadata")["file_path"], _metadata_paths(rows, uris)
-        selected |= dict(zip(values, partition_columns(path, keys, values, by_name), strict=True))
+        values |= partition_arrays(files, (in_log if table.pads_char else without_char(in_log)).fields)
+    if position is not None:
+        file, row = position
+        values[file] = pa.array(range(len(files)), pa.int32())
+        by_name[file] = spark_types.StructField(file, spark_types.IntegerType())
+        selected[row] = metadata["row_index"].alias(row)
+    if values:
+        keys = _metadata_paths(rows, uris)
+        selected |= dict(zip(values, partition_columns(metadata["file_path"], keys, values, by_name), strict=True))
     elif table.mapping is MappingMode.NONE:
         return rows
-    return rows.select(*(selected[name] for name in columns.names))
+    return rows.select(*(selected[name] for name in (*columns.names, *(position or ()))))
 
 
 def listing_session(spark: SparkSession, files: int) -> SparkSession:

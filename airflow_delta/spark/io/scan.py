@@ -117,21 +117,35 @@ def read_files(
     """
     read, table = table.schema if columns is None else columns, table.in_session(spark)
     shown = to_spark(without_column_mapping(read))
-    is_masked = files["deletion_vector"].is_valid()
-    table.locate.check(files["path"])
-    uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
-    is_native = table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
-    is_native = is_native and not holds_void(read)
-    is_native = is_native and (VARIANT not in all_types(table.schema) or opens_files_with_variants(spark))
-    is_for_workers = not is_native or not suits_jvm(uris, over_connect=is_connect(spark))
-    if is_for_workers or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
-        is_masked = pc.or_(is_masked, pa.scalar(True))
-    natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
+    is_for_jvm = files_for_jvm(spark, files, table, read)
+    natives, others = files.filter(is_for_jvm), files.filter(pc.invert(is_for_jvm))
     parts = ((jvm_scan, natives), (partial(arrow_scan, needed=needed), others))
     scans = [scan(spark, part, table, read, shown) for scan, part in parts if len(part)]
     if not scans:
         return marked(no_rows(spark, table, shown), table)
     return marked(scans[0] if len(scans) == 1 else scans[0].unionAll(scans[1]), table)
+
+
+def files_for_jvm(spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType) -> pa.ChunkedArray:
+    """For each file, whether Spark's own reader is to read these columns of it; Python workers read the others.
+
+    Args:
+        spark: The session.
+        files: ``SCANNED_COLUMNS`` of ``ADD_FILE``.
+        table: Where they lie.
+        columns: Those that are read.
+
+    Raises:
+        PathOutsideTableError: A file lies outside of the table.
+    """
+    table.locate.check(files["path"])
+    uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
+    is_native = table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
+    is_native = is_native and not holds_void(columns)
+    is_native = is_native and (VARIANT not in all_types(table.schema) or opens_files_with_variants(spark))
+    is_native = is_native and suits_jvm(uris, over_connect=is_connect(spark))
+    is_native = is_native and engine_for(spark, uris, table.storage_options) is Engine.JVM
+    return pc.and_(files["deletion_vector"].is_null(), pa.scalar(is_native))
 
 
 def suits_jvm(uris: Sequence[str], *, over_connect: bool = False) -> bool:
