@@ -2,7 +2,8 @@
 
 Python workers read the columns that the statement uses, and keep only rows whose key the source has or, where it has very many,
 may have (a superset filter, in Arrow); these rows enter the JVM with their file and position, where Spark's join decides. Where
-clauses are about rows of the target that no source row matches, the rows that such a clause may change enter too.
+clauses are about rows of the target that no source row matches, the rows that such a clause may change enter too. Where all may
+matter, Spark reads them itself.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from airflow_delta.core.predicate import TRUE, Expression, exact_part, to_arrow_
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
+from airflow_delta.spark.dml.jvm_positions import jvm_positions
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.source import IN_SOURCE, MergeSource
 from airflow_delta.spark.dml.staged_changes import columns_needed, scan_positions
@@ -52,7 +54,9 @@ def join(
     may_change = exact_part(unmatched) if clauses.not_matched_by_source else None
     keys = None if may_change == TRUE else source.keys_for(candidates, cache)
     unless = None if may_change is None else to_arrow_expression(may_change, table=snapshot.table_uri)
-    target = scan_positions(spark, snapshot, candidates, columns, keys=keys, unless=unless)
+    target = jvm_positions(spark, snapshot, candidates, columns) if keys is None else None
+    if target is None:
+        target = scan_positions(spark, snapshot, candidates, columns, keys=keys, unless=unless)
     how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]
     # Spark's guesses at sizes decide nothing: that of the source is known, and how much of the target is left cannot be.
     broadcasts = how in _MAY_BROADCAST_SOURCE and source.size is not None and source.size <= _BROADCAST_BYTES
