@@ -69,11 +69,18 @@ def serialize(value: Any, data_type: DataType, *, column: str = "") -> str | Non
 
 
 def serialized_values(values: pa.Array | pa.ChunkedArray, data_type: DataType, *, column: str = "") -> pa.Array:
-    """``serialize`` over a column (strings out); Python sees each distinct value once."""
+    """``serialize`` over a column (strings out); Python sees each distinct value once. Raises as it does."""
     distinct = _encoded(values)
-    return pa.array(
-        [serialize(value, data_type, column=column) for value in distinct.dictionary.to_pylist()], pa.string()
-    ).take(distinct.indices)
+    texts = [serialize(_python_value(value, data_type, column), data_type, column=column) for value in distinct.dictionary]
+    return pa.array(texts, pa.string()).take(distinct.indices)
+
+
+def _python_value(value: pa.Scalar, data_type: DataType, column: str) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError) as error:  # years that Python does not count to
+        shown = str(value.cast(pa.string()))  # as Python knows no text of it either
+        raise UnwritablePartitionValueError(column=column, value=shown, type=str(data_type)) from error
 
 
 def _serializer(data_type: DataType) -> Callable[[Any], str]:

@@ -184,6 +184,24 @@ def test_a_value_without_a_text_is_a_typed_error(data_type, value):
     assert (caught.value.column, caught.value.value) == ("p", str(value))
 
 
+@pytest.mark.parametrize(
+    ("data_type", "number", "shown"),
+    [
+        (DATE, 3_663_633, "12000-09-08"),
+        (DATE, -719_163, "0000-12-31"),
+        (TIMESTAMP, 316_537_891_200_000_000, "12000-09-08 00:00:00.000000Z"),
+        (TIMESTAMP_NTZ, 316_537_891_200_000_000, "12000-09-08 00:00:00.000000"),
+    ],
+    ids=str,
+)
+def test_a_year_that_python_does_not_count_to_is_a_typed_error_that_shows_it(data_type, number, shown):
+    integers = pa.int32() if data_type == DATE else pa.int64()
+    values = pa.array([None, number], integers).cast(arrow_type(data_type))
+    with pytest.raises(UnwritablePartitionValueError, match="years 1 to 9999") as caught:
+        serialized_values(values, data_type, column="p")
+    assert (caught.value.column, caught.value.value) == ("p", shown)
+
+
 VALUES = {
     STRING: st.text(min_size=1).filter(lambda text: text.isprintable()),
     BYTE: st.integers(-128, 127),
