@@ -43,14 +43,21 @@ _PARAMETER = re.compile(
     r"(?:[?&;]|(?<!\S)-D|(?<!\S)--)(?P<name>[A-Za-z][\w.-]{0,200}+)=(?P<value>(?:[^&;\s'\"%]|%[0-9A-Fa-f]{2}){3,8000})"
 )
 _QUOTED = re.compile(
-    r"(?P<quote>\\{0,8}['\"])(?P<name>[A-Za-z][\w.-]{0,200}+)(?P=quote)\s{0,5}(?:[:=,]|=>)\s{0,5}"
+    r"(?P<quote>\\{0,8}['\"]|''|\"\")(?P<name>[A-Za-z][\w.-]{0,200}+)(?P=quote)\s{0,5}(?:[:=,]|=>)\s{0,5}"
     r"[bBuUrRfF]{0,2}(?P=quote)(?P<value>[^'\"\\\s]{3,8000})"
 )
+_BEGINS = r"(?![\s'\",;)}\]|&])"
+"""Behind doubled quotes, as quotes are within a literal of SQL: here a value begins; otherwise they are an empty text."""
 _CLAUSE = re.compile(
-    r"\b(?:password|passwd|secret|credentials|identified\s{1,5}by)\s{1,5}['\"](?P<value>[^'\"]{4,8000})", re.IGNORECASE
+    rf"\b(?:password|passwd|secret|credentials|identified\s{{1,5}}by)\s{{1,5}}(?:['\"]|(?:'{{2,4}}|\"{{2,4}}){_BEGINS})"
+    r"(?P<value>[^'\"]{4,8000})",
+    re.IGNORECASE,
 )
-_NAMED = re.compile(r"(?<![\w.-])(?:-{1,2}D?)?(?P<name>[A-Za-z_][\w.-]{0,300}+)\\{0,8}['\"]?\s{0,5}(?:=>|[=:]|(?<=\w),)\s{0,5}")
+_NAMED = re.compile(
+    r"(?<![\w.-])(?:-{1,2}D?)?(?P<name>[A-Za-z_][\w.-]{0,300}+)(?:''|\"\"|\\{0,8}['\"]?)\s{0,5}(?:=>|[=:]|(?<=\w),)\s{0,5}"
+)
 _VALUE = re.compile(
+    rf"(?P<twice>''|\"\"){_BEGINS}(?P<doubled>(?:(?P=twice){{2}}|(?!(?P=twice))[^\n])*+)|"
     r"(?:[bBuUrRfF]{1,2}(?=['\"]))?(?P<mark>['\"])(?P<quoted>(?:\\.|(?P=mark){2}|(?!(?P=mark))[^\\\n])*+)"
     r"|\\{1,8}['\"](?P<escaped>[^\\'\"\n]*+)"
     r"|(?P<bare>[^\s'\",;)}&]++)"

@@ -45,6 +45,9 @@ def test_of_a_text_without_end_the_beginning_and_the_end_stay():
     [
         "password='",
         "password=''",
+        "password=''a''''",
+        "password=''a",
+        "password ''a",
         "'password', b'",
         "Authorization: Token ",
         "authorization=" + "a" * 39 + " ",
