@@ -207,8 +207,8 @@ class UnityCatalog:
         document = _document(data)
         if status in {HTTPStatus.OK, HTTPStatus.NO_CONTENT}:
             return document
-        said = found if isinstance(found := document.get("error"), dict) else {}
-        kind, detail = str(said.get("type", "")), str(said.get("message", ""))[:1_000] or f"status {status}"
+        kind, message = _error(document)
+        detail = message[:1_000] or f"status {status}"
         if status == HTTPStatus.NOT_FOUND and kind in _ABSENT:
             return None
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
@@ -227,6 +227,16 @@ class UnityCatalog:
         unavailable = status in _PASSING or is_of_others or kind == "UpdateRequirementConflictException"
         failure = CatalogUnavailableError if unavailable else CatalogRequestError
         raise failure(catalog=self.label, name=str(name), detail=f"{kind} {detail}".strip())
+
+
+def _error(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind and the message of an error: in the form of this API, or in that of Unity Catalog's others; empty where missing.
+
+    A server that does not have this API answers in the form of the others.
+    """
+    found = document.get("error")
+    said, kind = (found, "type") if isinstance(found, dict) else (document, "error_code")
+    return str(said.get(kind) or ""), str(said.get("message") or "")
 
 
 def _managed_id(found: Mapping[str, Any], properties: Mapping[str, str]) -> str | None:

@@ -139,6 +139,24 @@ def test_a_server_without_this_api_does_not_take_the_request(answering):
         UnityCatalog(answering[0], catalog="main").find(ORDERS)
 
 
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (b'{"error_code": "ENDPOINT_NOT_FOUND"}', "ENDPOINT_NOT_FOUND status 404"),
+        (b'{"error_code": "ENDPOINT_NOT_FOUND", "message": null}', "ENDPOINT_NOT_FOUND status 404"),
+        (b'{"error_code": "FEATURE_DISABLED", "message": "not on this metastore"}', "FEATURE_DISABLED not on this metastore"),
+    ],
+)
+def test_a_404_in_the_form_of_unitys_other_apis_is_final_and_shows_its_code(answering, root, content, shown):
+    answering[1].content = content
+    of_other_form = UnityCatalog(answering[0], catalog="main")
+    for request in (of_other_form.find, of_other_form.drop, lambda name: publish(of_other_form, name, described(root))):
+        with pytest.raises(CatalogRequestError) as refused:
+            request(ORDERS)
+        assert refused.value.detail == shown
+        assert not refused.value.retryable
+
+
 def test_an_answer_without_the_table_that_was_made_is_said(answering, root):
     answering[1].status, answering[1].content = 200, b"{}"
     with pytest.raises(CatalogRequestError, match="no metadata"):
