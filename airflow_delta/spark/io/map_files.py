@@ -10,6 +10,7 @@ Workers import this module: it knows no parser of predicates.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -31,7 +32,12 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 _FUNCTION_BYTES = 4 << 20
 """As large as a function that travels to the workers may become; more files take more than one."""
 _MOST_BYTES = 1 << 30
-"""Spark broadcasts no more than this, whatever its settings, so it need not know of more."""
+"""Spark need not know of more, unless the session's threshold is so high that it would broadcast that."""
+_MOST_BROADCAST_BYTES = 8 << 30
+"""Spark broadcasts no larger table, whatever the threshold: ``BroadcastExchangeExec.MAX_BROADCAST_TABLE_BYTES``."""
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_SIZE = re.compile(r"(\d{1,15})\s*([kmgtp]?)b?", re.IGNORECASE)
+_UNITS = " kmgtp"
 _NUMBER_BYTES = 8
 TASK = "__airflow_delta_task"
 """Column of shared files: the number of the task."""
@@ -116,10 +122,18 @@ def all_files(files: pa.Table) -> tuple[FileShares, pa.RecordBatch]:
 
 def _numbers(spark: SparkSession, tasks: int, size: int) -> tuple[DataFrame, int]:
     """One number for each task, in a partition of its own, which Spark takes for so many bytes; and the distance of two."""
-    wanted = min(size, _MOST_BYTES) / tasks / _NUMBER_BYTES
+    if size > _MOST_BYTES:  # Spark is asked for its threshold only where it matters: over Spark Connect that is a call
+        size = min(size, max(_MOST_BYTES, 2 * min(_broadcast_threshold(spark), _MOST_BROADCAST_BYTES)))
+    wanted = size / tasks / _NUMBER_BYTES
     stride = 1 << round(log2(wanted)) if wanted > 1 else 1
     numbers = spark.range(0, tasks * stride, 1, tasks)
     return numbers.where(F.col("id").bitwiseAND(stride - 1) == 0) if stride > 1 else numbers, stride
+
+
+def _broadcast_threshold(spark: SparkSession) -> int:
+    """Up to how many bytes the session broadcasts a side of a join by its size; 0 for none."""
+    match = _SIZE.fullmatch(str(spark.conf.get(_THRESHOLD)).strip())
+    return int(match[1]) << 10 * _UNITS.index(match[2].lower() or " ") if match else 0
 
 
 def _bounds(files: pa.Table, tasks: npt.NDArray[np.int64]) -> list[int]:

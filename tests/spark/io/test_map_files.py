@@ -46,9 +46,20 @@ def test_each_task_has_its_files_in_their_order(spark):
 
 @looks_into_the_jvm
 @pytest.mark.parametrize("size", [1_000, 36_000_000, 10**12])
-def test_spark_takes_the_rows_for_as_large_as_they_are_up_to_what_anybody_broadcasts(spark, size):
+def test_spark_takes_the_rows_for_as_large_as_they_are_up_to_a_gibibyte(spark, size):
     known = min(size, 1 << 30)
     assert known / 1.5 <= estimated_bytes(mapped(spark, [0, 0, 1, 2], size=size)) <= known * 1.5
+
+
+@looks_into_the_jvm
+@pytest.mark.parametrize(
+    ("threshold", "size", "known"),
+    [("3g", 10**12, 6 << 30), ("3221225472", 4 << 30, 4 << 30), ("-1", 10**12, 1 << 30), ("900tb", 10**13, 16 << 30)],
+)
+def test_rows_larger_than_a_threshold_of_the_session_are_known_to_be_so(spark, threshold, size, known):
+    session = spark.newSession()
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", threshold)
+    assert known / 1.42 <= estimated_bytes(mapped(session, [0, 0, 1, 2], size=size)) <= known * 1.42
 
 
 @looks_into_the_jvm
