@@ -1,6 +1,8 @@
 """Merges built as in delta-spark, under the user's own names for the two sides."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -162,3 +164,13 @@ def test_a_column_that_is_called_default_is_named_in_backticks(spark, birds, ref
     merge.whenMatchedUpdate(set={"name": "n.`default`", "grams": "DEFAULT"}).execute()
 
     assert reference_rows() == [(1, "w", None), (2, "owl", 480), (3, None, 20)]
+
+
+def test_the_script_of_the_documentation_runs(spark, write_rows, table, reference_rows):
+    write_rows("SELECT id, 'old' AS data FROM range(3)")
+    page = (Path(__file__).parents[3] / "docs" / "scripts.md").read_text()
+    [example] = [block for block in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "whenNotMatchedInsertAll" in block]
+    lines = example.replace("/lake/events", table).splitlines()
+    assert lines.pop(2).startswith("spark = configure_spark_with_delta_pip(SparkSession.builder).getOrCreate()")  # there is one
+    exec("\n".join(lines), {"spark": spark, "updates": spark.sql("SELECT id, 'new' AS data FROM range(2, 5)"), "F": F})
+    assert reference_rows() == [(0, "old"), (1, "old"), (2, "new"), (3, "new"), (4, "new")]
