@@ -1,15 +1,21 @@
 """README.md and the pages below docs/: their examples run, and what they link to or name is there."""
 
+import ast
+import doctest
 import pkgutil
 import re
 import tomllib
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+import duckdb
 import pendulum
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import typer
 import yaml
 from airflow.sdk import DAG, BaseOperator
 from deltalake import write_deltalake
@@ -18,7 +24,10 @@ import airflow_delta
 from airflow_delta import macros, operators, sensors
 from airflow_delta.assets import delta_asset
 from airflow_delta.cli.main import app
+from airflow_delta.core import DeltaLog
+from airflow_delta.core.actions import ADD_FILE
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.jobs.spec import JobSpec
 from docs.site.generate import REGISTRY_FILE, airflow_registry, argument_guide, benchmark_chart, parameters
@@ -116,6 +125,64 @@ def test_the_examples_without_spark_run(tmp_path):
     assert names["log"].changes(3, 7).read_all().num_rows == 10
     [connected] = blocks("python", "docs/object-stores.md")
     exec(connected, names)
+
+
+def test_duckdb_reads_what_is_staged_as_the_page_says(tmp_path):
+    table, rows = tmp_path / "flights", pa.table({"carrier": ["UA", "AA"], "flight": pa.array([1, 2], pa.int64())})
+    write_deltalake(table, rows)
+    log = DeltaLog.for_table(str(table))
+    pq.write_table(pa.table({"carrier": ["DL"], "flight": pa.array([3], pa.int64())}), table / "new.parquet")
+    size = (table / "new.parquet").stat().st_size
+    added = {"path": "new.parquet", "partition_values": [], "size": size, "modification_time": log.clock(), "data_change": True}
+    transaction = log.staging(None).start_transaction()
+    handle = transaction.commit(adds=pa.Table.from_pylist([added], ADD_FILE), operation=Operation(name="WRITE")).staged
+
+    audit, copy = [block for block in blocks("python", "docs/staging.md") if "import duckdb" in block]
+    names = {}
+    exec(audit + copy.replace("/lake", str(tmp_path)), names)
+    assert names["audit"](handle) == (3, 3)
+    names["copy"](handle)
+    with duckdb.connect(tmp_path / "audit.duckdb") as database:
+        assert database.sql("SELECT carrier, flight FROM flights ORDER BY flight").fetchall() == [
+            ("UA", 1),
+            ("AA", 2),
+            ("DL", 3),
+        ]
+
+
+def test_the_page_of_the_tutorial_shows_what_python_says(tmp_path):
+    table = str(tmp_path / "numbers")
+    write_deltalake(table, pa.table({"id": range(100), "text": ["old"] * 100}))
+    write_deltalake(table, pa.table({"id": range(110), "text": ["old"] * 90 + ["new"] * 20}), mode="overwrite")
+    [session] = blocks("pycon", "docs/tutorial.md")
+    test = doctest.DocTestParser().get_doctest(session.replace("/tmp/numbers", table), {}, "tutorial", None, None)
+    assert len(test.examples) == 4
+    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_option_of_the_command_line_that_it_shows_exists(page):
+    group = typer.main.get_command(app)
+    shared = {option for parameter in group.params for option in parameter.opts}
+    unknown = []
+    for line in re.findall(r"airflow-delta ([a-z]+ [^`\n#]*)", PAGES[page]):
+        if (command := group.commands.get(line.split()[0])) is not None:
+            known = shared.union(*(parameter.opts for parameter in command.params))
+            unknown += [option for option in re.findall(r"--[a-z-]+", line) if option not in known]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_argument_in_its_calls_of_operators_and_sensors_exists(page):
+    tasks = {name: getattr(room, name) for room in (operators, sensors) for name in room.__all__}
+    unknown = []
+    for text in re.findall(r"`([A-Z]\w+\(.*?\))`", PAGES[page].replace("…", "...")):
+        with suppress(SyntaxError):  # as f(a=1, ...) is
+            call = ast.parse(text.replace(", ...", "").replace("...)", ")").replace("=)", "=0)"), mode="eval").body
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and (task := tasks.get(call.func.id)):
+                known = {argument for base in getattr(task, "__mro__", ()) for argument in parameters(base)}
+                unknown += [f"{call.func.id}({word.arg}=)" for word in call.keywords if known and word.arg not in known]
+    assert unknown == []
 
 
 def test_the_spec_by_hand_is_one_that_jobs_take():
