@@ -93,8 +93,20 @@ def _text(sent: Any, field: StructField) -> str | None:
     try:
         value = _received(sent, field.type)
     except (OverflowError, ValueError) as error:  # years that Python does not count to
-        raise UnwritablePartitionValueError(column=field.name, value=str(sent), type=str(field.type)) from error
+        raise UnwritablePartitionValueError(column=field.name, value=_shown(sent, field.type), type=str(field.type)) from error
     return serialize(value, field.type, column=field.name)
+
+
+def _shown(sent: Any, data_type: DataType) -> str:
+    """A value that Python has none for, by Arrow, which counts to more years."""
+    match data_type:
+        case kind if kind == DATE:
+            value = pa.scalar(sent, pa.int32()).cast(pa.date32())
+        case kind if kind == TIMESTAMP:
+            value = pa.scalar(sent, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        case _:
+            return str(sent)
+    return str(value.cast(pa.string()))
 
 
 def _received(value: Any, data_type: DataType) -> Any:

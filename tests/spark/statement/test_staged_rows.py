@@ -133,12 +133,21 @@ def test_two_partitions_of_one_hash_are_not_mixed(rows, table, monkeypatch):
         write_rows(rows, staging, metadata_of(rows, "p"))
 
 
-@pytest.mark.parametrize("value", ["X'FF'", "DATE'+12345-01-01'", "TIMESTAMP_NTZ'+12345-01-01 00:00:00'"])
-def test_a_partition_value_that_the_log_cannot_hold_is_named(spark, table, value):
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("X'FF'", ""),
+        ("DATE'+12345-01-01'", "12345-01-01"),
+        ("timestamp_micros(316537891200000000)", "12000-09-08 00:00:00.000000Z"),
+        ("TIMESTAMP_NTZ'+12345-01-01 00:00:00'", "12345-01-01 00:00:00"),
+    ],
+)
+def test_a_partition_value_that_the_log_cannot_hold_is_named(spark, table, value, shown):
     rows = spark.sql(f"SELECT 1 AS id, {value} AS p")
     with pytest.raises(UnwritablePartitionValueError) as caught, StagingArea(table) as staging:
         write_rows(rows, staging, metadata_of(rows, "p"))
     assert caught.value.column == "p"
+    assert shown in caught.value.value
 
 
 # -- what is left
