@@ -33,14 +33,16 @@ from airflow_delta.core.operations.after_commit import AfterCommit
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
 from airflow_delta.core.operations.clone import CloneResult, deep_clone, shallow_clone
 from airflow_delta.core.operations.convert import ConvertResult, convert
+from airflow_delta.core.operations.discard import discard
 from airflow_delta.core.operations.feature_drop import drop_feature
 from airflow_delta.core.operations.file_copier import FileCopier, LocalFileCopier
 from airflow_delta.core.operations.log_cleanup import CleanupResult, clean_up_log
 from airflow_delta.core.operations.log_compaction import CompactionResult, compact_log
 from airflow_delta.core.operations.manifest import ManifestResult, generate_manifests
+from airflow_delta.core.operations.publication import plan_publication
 from airflow_delta.core.operations.recompute_statistics import StatisticsResult, recompute_statistics
 from airflow_delta.core.operations.restore import RestoreResult, restore
-from airflow_delta.core.operations.staging import discard, plan_publication, stage, staged_store
+from airflow_delta.core.operations.staging import stage, staged_store
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.operations.vacuum_executor import LocalVacuumExecutor, VacuumExecutor
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -266,11 +268,11 @@ class DeltaLog:
         return DeltaLog(staged_store(self, StagedHandle.of(handle)), clock=self.clock, backoff=self.backoff)
 
     def publish(self, handle: Mapping[str, Any] | StagedHandle, *, origin: Origin | None = None) -> CommitResult:
-        """Commit what is staged, once. Errors: ``operations.staging.plan_publication`` and ``Publication.commit``."""
+        """Commit what is staged, once. Errors: ``operations.publication.plan_publication`` and ``Publication.commit``."""
         return plan_publication(self, StagedHandle.of(handle), origin or Origin()).commit()
 
     def discard(self, handle: Mapping[str, Any] | StagedHandle, *, origin: Origin | None = None) -> int:
-        """Drop what is staged; the number of files deleted. Errors: ``operations.staging.discard``."""
+        """Drop what is staged; the number of files deleted. Errors: ``operations.discard.discard``."""
         return discard(self, StagedHandle.of(handle), origin or Origin())
 
     def create(self, new: NewTable, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:

@@ -10,7 +10,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import after_commit_warnings
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError, PublishIncompleteError
-from airflow_delta.core.operations.staging import Publication, check_together, plan_publication
+from airflow_delta.core.operations.publication import Publication, check_together, plan_publication
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement
 from airflow_delta.core.statements.publish import PUBLISHED_KEY
 from airflow_delta.core.statements.result import NO_TABLE

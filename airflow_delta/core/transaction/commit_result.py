@@ -30,8 +30,8 @@ class CommitResult:
         lost_bins: Of ``commit_rewrites``: which bins were left out, because a winner had removed one of their inputs.
         after_commit: What was done after the commit that is worth telling, by name; JSON values.
         hook_failures: What went wrong after the commit; the commit stands.
-        staged: The handle of the commit that was staged instead of made, as ``operations.staging.handle_of`` describes it;
-            ``already_committed`` then says that another try had staged it.
+        staged: The handle of the commit that was staged instead of made, as ``operations.staged_folder.handle_of``
+            describes it; ``already_committed`` then says that another try had staged it.
     """
 
     version: int

@@ -20,8 +20,8 @@ from airflow_delta.core.errors import (
     StagedCommitPublishedError,
     StorageUnavailableError,
 )
+from airflow_delta.core.operations.publication import PUBLISHED_BY_KEY
 from airflow_delta.core.operations.staged_folder import STAGED_FOLDER, decide
-from airflow_delta.core.operations.staging import PUBLISHED_BY_KEY
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.staging_area import StagingArea
 from airflow_delta.core.transaction.operation import Operation

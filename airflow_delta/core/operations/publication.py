@@ -1,0 +1,248 @@
+"""Publishing what is staged: it is checked against every commit since its base version, and committed.
+
+Its id is the token: however often it is published, there is one commit. A commit that was decided (see ``staged_folder``) and
+not made, because the process died, is made by the next one that publishes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import CommitInfo, Origin
+from airflow_delta.core.errors import (
+    CommitConflictError,
+    DeltaError,
+    StagedCommitDamagedError,
+    StagedCommitDiscardedError,
+    StagedCommitExpiredError,
+    StagedCommitNotFoundError,
+    StagedCommitOutdatedError,
+    TableExistsError,
+    VersionNotFoundError,
+)
+from airflow_delta.core.log.history import find_commit
+from airflow_delta.core.operations.staged_folder import (
+    decide,
+    decision_of,
+    load,
+    missing_files,
+    staged_files,
+    staged_path,
+)
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.snapshot.stored_deletion_vectors import StoredDeletionVectors
+from airflow_delta.core.statements.publish import StagedHandle
+from airflow_delta.core.table_features.feature import columns_of
+from airflow_delta.core.transaction.commit_attempt import CommitAttempt
+from airflow_delta.core.transaction.commit_loop import Rebased, rebase
+from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.conflict_checker import check_conflicts
+from airflow_delta.core.transaction.in_commit_timestamps import are_enabled, with_time
+from airflow_delta.core.transaction.staged_commit import StagedCommit
+from airflow_delta.core.transaction.winning_commit import WinningCommit
+
+PUBLISHED_BY_KEY = "published_by"
+"""Key of a commit's record with the run that published it; the other members are of the run that staged it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Publication:
+    """A staged commit that can be published, as far as the log shows; nothing is written yet.
+
+    Attributes:
+        log: Of the table.
+        handle: Of what is staged.
+        done: The commit that has published it; None where there is none.
+        base: The version behind which it was staged; None for a table that is to be created.
+        attempt: It, rebased behind the newest version.
+        conflicts: The commits that it was rebased over.
+        origin: The run that publishes it.
+    """
+
+    log: TableLog
+    handle: StagedHandle
+    origin: Origin
+    done: CommitResult | None = None
+    base: Snapshot | None = None
+    attempt: CommitAttempt | None = None
+    conflicts: tuple[dict[str, Any], ...] = ()
+
+    def commit(self) -> CommitResult:
+        """Make the commit, or return the one that was made before.
+
+        Raises:
+            StagedCommitDiscardedError: It was discarded in the meantime.
+            StagedCommitOutdatedError: Another commit has come in between, and forbids it.
+            As ``OptimisticTransaction.commit``.
+        """
+        if self.done is not None:
+            return self.done
+        if self.attempt is None or self.handle.id is None:
+            version = self.log.refresh().version if self.log.exists() else -1
+            return CommitResult(version=version, timestamp=self.log.clock(), read_version=version, committed=False)
+        table, id = self.log.table_uri, self.handle.id  # noqa: A001
+        if decide(self.log.store, id, "publish", self.origin) == "discard":
+            raise StagedCommitDiscardedError(table=table, id=id)
+        if self.base is not None:
+            transaction = self.log.start_transaction(self.base)
+        else:
+            transaction = self.log.create_transaction(self.attempt.metadata_after, self.attempt.protocol_after)
+        try:
+            made = transaction.publish(self.attempt)
+        except (CommitConflictError, TableExistsError) as error:
+            raise _outdated(table, id, error) from error
+        return replace(made, conflicts=(*self.conflicts, *made.conflicts))
+
+
+def plan_publication(log: TableLog, handle: StagedHandle, origin: Origin) -> Publication:
+    """Check that what is staged can be published now.
+
+    Args:
+        log: Of the table; there may be no table.
+        handle: Of what is staged.
+        origin: The run that publishes it; its record goes into that of the commit, under ``published_by``.
+
+    Raises:
+        StagedCommitNotFoundError: There is no such document, and no commit of it.
+        StagedCommitDamagedError: The document cannot be read, or is not that of the handle.
+        StagedCommitDiscardedError: It was discarded.
+        StagedCommitExpiredError: It has expired, or its files are gone.
+        StagedCommitOutdatedError: A commit since its base version forbids it.
+        TokenHistoryLostError: Whether it was published before cannot be known any more.
+    """
+    publication = Publication(log=log, handle=handle, origin=origin)
+    if handle.id is None:
+        return publication
+    try:
+        staged, _ = load(log.store, handle)
+    except StagedCommitNotFoundError:
+        done = published(log, handle)
+        if done is None:
+            raise
+        return replace(publication, done=done)
+    found = published(log, replace(handle, base_version=staged.base_version))
+    if found is not None:
+        return replace(publication, done=found)
+    base = _base(log, staged)
+    rebased = _rebase(log, staged, base, origin)
+    if rebased.own is not None and rebased.own.actions.commit_info is not None:
+        done = _result(rebased.own.version, staged.base_version, rebased.own.actions.commit_info)
+        return replace(publication, done=done)
+    missing = missing_files(log.store, staged_files(staged, log.table_uri))
+    if decision_of(log.store, staged.id) == "discard":
+        raise StagedCommitDiscardedError(table=log.table_uri, id=staged.id)
+    if staged.expires <= log.clock():
+        raise _expired(log, staged, f"it expired at {staged.expires} ms")
+    if missing:
+        raise _expired(log, staged, f"{len(missing)} of its files are gone, for example {missing[0]!r}")
+    return replace(publication, base=base, attempt=rebased.attempt, conflicts=rebased.conflicts)
+
+
+def check_together(publications: Iterable[Publication]) -> None:
+    """Return if those of one table can be published one after the other.
+
+    Raises:
+        StagedCommitOutdatedError: One of them forbids a later one.
+    """
+    winners: dict[str, list[WinningCommit]] = {}
+    for publication in publications:
+        attempt, table = publication.attempt, publication.log.table_uri
+        if attempt is None:
+            continue
+        before, id = winners.setdefault(table, []), publication.handle.id or ""  # noqa: A001
+        if attempt.read_version < 0 and before:
+            raise _outdated(table, id, TableExistsError(table=table, version=0))
+        try:
+            for winner in before:
+                attempt = check_conflicts(attempt, winner)
+        except CommitConflictError as error:
+            raise _outdated(table, id, error) from error
+        before.append(WinningCommit(version=attempt.read_version + 1 + len(before), actions=attempt.actions))
+
+
+def published(log: TableLog, handle: StagedHandle) -> CommitResult | None:
+    """The commit that has published it; None where there is none."""
+    if handle.id is None or handle.base_version is None or not log.exists():
+        return None
+    entry = find_commit(log.store, handle.id, int(handle.base_version))
+    if entry is None or entry.commit_info is None:
+        return None
+    return _result(entry.version, int(handle.base_version), entry.commit_info)
+
+
+def _result(version: int, base_version: int, info: CommitInfo) -> CommitResult:
+    return CommitResult(
+        version=version, timestamp=info.timestamp, read_version=base_version, already_committed=True, commit_info=info
+    )
+
+
+def _base(log: TableLog, staged: StagedCommit) -> Snapshot | None:
+    if staged.base_version < 0:
+        return None
+    try:
+        base = log.snapshot(staged.base_version)
+    except VersionNotFoundError as error:
+        raise _expired(log, staged, f"the log has lost version {staged.base_version}, behind which it was staged") from error
+    if base.metadata.id != staged.table_id:
+        detail = "the table was replaced by another one"
+        raise StagedCommitOutdatedError(table=log.table_uri, id=staged.id, detail=detail)
+    return base
+
+
+def _rebase(log: TableLog, staged: StagedCommit, base: Snapshot | None, origin: Origin) -> Rebased:
+    """What is staged as an attempt to commit, behind the newest version.
+
+    Raises:
+        StagedCommitOutdatedError: A commit forbids it.
+        StagedCommitDamagedError: What it says it read does not fit the table.
+    """
+    table = log.table_uri
+    try:
+        attempt = _attempt(table, staged, base, log.clock(), origin)
+        rebased = rebase(replace(attempt, deletion_vectors=StoredDeletionVectors(log.store)), log.store)
+    except (CommitConflictError, TableExistsError) as error:
+        raise _outdated(table, staged.id, error) from error
+    except (ValueError, TypeError, LookupError, pa.ArrowException) as error:
+        detail = f"{type(error).__name__}: {str(error)[:200]!r}"
+        raise StagedCommitDamagedError(table=table, file=staged_path(staged.id), detail=detail) from error
+    return rebased
+
+
+def _attempt(table: str, staged: StagedCommit, base: Snapshot | None, now: int, origin: Origin) -> CommitAttempt:
+    """The attempt with the time, and the run, of its publication."""
+    actions = staged.actions
+    if base is not None:
+        protocol, metadata, schema = base.protocol, base.metadata, base.schema
+    elif actions.protocol is not None and actions.metadata is not None:
+        protocol, metadata = actions.protocol, actions.metadata
+        schema = columns_of(metadata, protocol)
+    else:
+        raise ValueError("it creates a table without metadata and protocol")
+    info = actions.commit_info or CommitInfo(timestamp=now, operation="UNKNOWN")
+    record = {**info.origin.record, PUBLISHED_BY_KEY: dict(origin.record)} if origin.record else info.origin.record
+    published_by = replace(info.origin, token=staged.id, record=record)
+    info = replace(info, timestamp=now, in_commit_timestamp=None, txn_id=str(uuid.uuid4()), origin=published_by)
+    after = base.timestamp if base is not None and are_enabled((actions.metadata or metadata).configuration) else -1
+    actions = replace(actions, commit_info=info, removes=_removed_at(actions.removes, now))
+    actions = with_time(actions, metadata, version=staged.base_version + 1, after=after)
+    return replace(staged.attempt(table, protocol, metadata, schema), actions=actions)
+
+
+def _removed_at(removes: pa.Table, now: int) -> pa.Table:
+    """The removed files, from now on: so long as the table keeps them for readers, counted from the commit."""
+    place = removes.schema.get_field_index("deletion_timestamp")
+    return removes.set_column(place, removes.field(place), pa.repeat(pa.scalar(now, pa.int64()), len(removes)))
+
+
+def _outdated(table: str, id: str, error: DeltaError) -> StagedCommitOutdatedError:  # noqa: A002
+    return StagedCommitOutdatedError(table=table, id=id, detail=error.claim(), rule=error.code)
+
+
+def _expired(log: TableLog, staged: StagedCommit, detail: str) -> StagedCommitExpiredError:
+    return StagedCommitExpiredError(table=log.table_uri, id=staged.id, detail=detail)
