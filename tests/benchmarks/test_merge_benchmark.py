@@ -6,7 +6,8 @@ from deltalake import DeltaTable
 from benchmarks.merge import Size, differing_rows, run
 
 
-@pytest.mark.parametrize("keys", [pytest.param("clustered", marks=pytest.mark.slow), "uuid"])
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", ["clustered", "uuid"])
 def test_a_small_run_finds_the_rows_that_duckdb_computes(spark, tmp_path, capsys, keys):
     assert run(spark, tmp_path, Size(rows=4000, files=2, rounds=1, keys=keys), warm_up_rounds=0) == 0
     printed = capsys.readouterr().out

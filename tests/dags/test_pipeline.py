@@ -12,6 +12,8 @@ import flights_backfill
 from flights_demo.home import Home
 from tests.dags.truth import ACTUAL, SCHEDULE, arrivals_of, assert_holds, delays_of, with_flights
 
+pytestmark = pytest.mark.slow  # two days of seven Spark jobs take some minutes
+
 FIRST, SECOND, THIRD = date(2013, 1, 1), date(2013, 1, 2), date(2013, 1, 3)
 TABLES = ("arrivals", "flights", "delays")
 
@@ -104,7 +106,6 @@ def test_every_commit_names_the_dag_run_that_made_it(home, two_days):
     }
 
 
-@pytest.mark.slow  # its Spark jobs take half a minute and more
 def test_a_backfill_by_version_makes_the_reports_of_the_live_runs_again(home, two_days, tmp_path, run_dag, xcom, monkeypatch):
     monkeypatch.setenv(
         "AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}'
@@ -124,7 +125,6 @@ def test_a_backfill_by_version_makes_the_reports_of_the_live_runs_again(home, tw
     assert again.equals(live)
 
 
-@pytest.mark.slow
 def test_the_first_day_run_again_commits_again_and_changes_nothing(home, two_days, reference_reader):
     before = versions(home)
     again = run(home, FIRST)

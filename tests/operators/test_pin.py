@@ -341,6 +341,7 @@ def test_pins_of_runs_that_this_airflow_does_not_know_stay(table, run_task):
     assert [is_readable(table, version) for version in range(4)] == [True, False, True, True]
 
 
+@pytest.mark.slow
 def test_where_only_jobs_see_the_tables_a_job_pins_them(table, tmp_path, run_task, monkeypatch):
     extra = {"workers_see_tables": False, "scratch_uri": str(tmp_path / "scratch")}
     monkeypatch.setenv("AIRFLOW_CONN_JOBS_ONLY", json.dumps({"conn_type": "delta", "host": str(tmp_path), "extra": extra}))

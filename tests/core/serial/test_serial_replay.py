@@ -108,7 +108,7 @@ def check_serial(log, reported):
     assert Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True)) == replay.rows
 
 
-@pytest.mark.parametrize("place", ["local", "s3"], indirect=True)
+@pytest.mark.parametrize("place", ["local", pytest.param("s3", marks=pytest.mark.slow)], indirect=True)
 def test_the_history_of_few_processes_is_that_of_a_serial_execution(place, tmp_path):
     check_serial(*work(place, tmp_path / "go", processes=3, statements=10, seed=1))
 

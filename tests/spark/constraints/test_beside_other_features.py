@@ -15,6 +15,7 @@ FEATURES = {
 }
 
 
+@pytest.mark.slow
 def test_all_constraints_are_enforced_beside_all_features(create, write_rows, change, put_together, seen, column, table):
     create(
         """k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, `odd name` INT DEFAULT 5,

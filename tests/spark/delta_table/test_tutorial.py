@@ -39,6 +39,7 @@ def tutorial(path):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.classic(reason="the tutorial makes its session of settings that only a classic one takes")
 def test_a_tutorial_of_delta_spark_runs_with_only_its_imports_changed(spark, table):
     assert tutorial(table) == [5, 20, 5, 5]

@@ -61,6 +61,7 @@ def test_reads_go_anywhere_in_a_file(spark, tmp_path):
             stream.seek(-6_000_000, 2)
 
 
+@pytest.mark.slow
 def test_a_long_listing_comes_over_in_one_piece(spark, tmp_path):
     for number in range(1500):
         (tmp_path / f"{number:04d} ü;=, isDirectory=true").write_bytes(b"x" * (number % 300))

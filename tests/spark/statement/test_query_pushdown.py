@@ -176,7 +176,8 @@ def test_columns_and_conditions_are_those_that_spark_pushes_down(spark, snapshot
         assert parts(found[name].predicate) == parts(wanted)
 
 
-@pytest.mark.parametrize("engine", ["jvm", pytest.param("arrow", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["jvm", "arrow"])
 def test_every_query_gives_the_rows_that_it_gives_on_whole_tables(spark, snapshots, monkeypatch, engine):
     monkeypatch.setattr(scan, "suits_jvm", lambda _, **__: engine == "jvm")
     views = views_of(spark, snapshots)

@@ -202,6 +202,7 @@ def test_a_sink_called_by_hand_needs_a_name_for_the_query(spark, table):
     assert (again.committed, ids(table)) == (False, [0])
 
 
+@pytest.mark.slow
 @pytest.mark.classic(reason="the example is that of a classic session: over Spark Connect, code goes with the function")
 @needs_stream_source
 def test_the_example_of_the_documentation_runs(spark, tmp_path):

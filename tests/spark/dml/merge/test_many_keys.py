@@ -97,7 +97,7 @@ def test_several_matches_are_found_though_keys_are_not_known_to_be_unique(run_me
 
 @pytest.mark.classic(reason="looks for files of this process's SparkContext")
 @pytest.mark.parametrize("has_filter", [True, False], ids=["filter", "keys"])
-def test_what_workers_shared_of_keys_and_files_is_gone_from_the_driver_at_the_end(spark, run_merge, target, monkeypatch, has_filter):
+def test_what_workers_shared_is_gone_from_the_driver_at_the_end(spark, run_merge, target, monkeypatch, has_filter):
     if has_filter:
         monkeypatch.setattr("airflow_delta.spark.dml.merge.source._MAX_KEYS", 0)
     monkeypatch.setattr("airflow_delta.spark.io.shared_bytes._CARRIED_BYTES", 0)
