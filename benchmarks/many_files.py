@@ -30,6 +30,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.log.record_counts import COUNTED_FILE
 from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatchedInsert, OptimizeStatement, SqlSource
 from airflow_delta.spark.dml import deletion_vectors, staged_changes
 from airflow_delta.spark.dml.merge.merge import merge
@@ -196,7 +197,7 @@ def _rewrite(table: str, files: int) -> int:
         snapshot, outputs = log.snapshot(), _numbers(files)
         changes = spark.createDataFrame([], f"{OUTPUT} int, {ROW} bigint, {DROP} boolean")
         plan = rewrite.FileRewrite(
-            snapshot=snapshot, inputs=snapshot.files(), outputs=outputs, directory="new", data_change=True
+            snapshot=snapshot, inputs=snapshot.files(None, COUNTED_FILE), outputs=outputs, directory="new", data_change=True
         )
         plan.change(changes, outputs)
 
@@ -207,8 +208,10 @@ def _vectors(table: str, files: int) -> int:
     """No row is deleted, likewise."""
 
     def run(spark: SparkSession, log: DeltaLog) -> None:
-        snapshot, deleted = log.snapshot(), spark.createDataFrame([], f"{staged_changes.FILE} int, {staged_changes.ROW} bigint")
-        deletion_vectors.write_deletion_vectors(snapshot, snapshot.files(), _numbers(files), deleted, StagingArea(log.store))
+        snapshot = log.snapshot()
+        deleted = spark.createDataFrame([], f"{staged_changes.FILE} int, {staged_changes.ROW} bigint")
+        inputs = snapshot.files(None, COUNTED_FILE)
+        deletion_vectors.write_deletion_vectors(snapshot, inputs, _numbers(files), deleted, StagingArea(log.store))
 
     return _measure_functions(f"deletion vectors of {files} files", table, deletion_vectors, "DeletionVectorWorker", run)
 
@@ -237,7 +240,7 @@ def _measure_functions(
         seconds = time.monotonic() - started
         spark.stop()
     is_within = residents.driver <= LIMIT and max(functions) <= FUNCTION_LIMIT
-    print(f"{title}: {seconds:.0f} s, the largest function {max(functions) / (1 << 20):.2f} MiB")
+    print(f"{title}: {seconds:.0f} s, the largest function {max(functions) / (1 << 10):.1f} KiB")
     print(f"  at most resident: driver {residents.driver >> 20} MiB, of it Python {_peak() >> 20} MiB")
     print(f"  {'met' if is_within else 'MISSED'}", flush=True)
     return int(not is_within)
