@@ -75,7 +75,7 @@ def jvm_scan(
         raise _missing(table.table_uri, uris, error) from error
     by_name = dict(zip(columns.names, shown.fields, strict=True))
     selected = {field.name: _stored(field, by_name[field.name], table.mapping) for field in stored.fields}
-    metadata, values = rows.metadataColumn("_metadata"), dict[str, pa.Array]()
+    values: dict[str, pa.Array] = {}
     if partitions:
         in_log = StructType(tuple(partitions))
         values |= partition_arrays(files, (in_log if table.pads_char else without_char(in_log)).fields)
@@ -83,9 +83,9 @@ def jvm_scan(
         file, row = position
         values[file] = pa.array(range(len(files)), pa.int32())
         by_name[file] = spark_types.StructField(file, spark_types.IntegerType())
-        selected[row] = metadata["row_index"].alias(row)
+        selected[row] = rows.metadataColumn("_metadata")["row_index"].alias(row)
     if values:
-        keys = _metadata_paths(rows, uris)
+        metadata, keys = rows.metadataColumn("_metadata"), _metadata_paths(rows, uris)
         selected |= dict(zip(values, partition_columns(metadata["file_path"], keys, values, by_name), strict=True))
     elif table.mapping is MappingMode.NONE:
         return rows

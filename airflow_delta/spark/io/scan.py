@@ -139,12 +139,16 @@ def files_for_jvm(spark: SparkSession, files: pa.Table, table: TableFiles, colum
         PathOutsideTableError: A file lies outside of the table.
     """
     table.locate.check(files["path"])
-    uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
-    is_native = table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
+    is_native = len(files) <= _JVM_FILES  # before a million paths become objects of Python
+    is_native = (
+        is_native and table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
+    )
     is_native = is_native and not holds_void(columns)
     is_native = is_native and (VARIANT not in all_types(table.schema) or opens_files_with_variants(spark))
-    is_native = is_native and suits_jvm(uris, over_connect=is_connect(spark))
-    is_native = is_native and engine_for(spark, uris, table.storage_options) is Engine.JVM
+    if is_native:
+        uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
+        is_native = suits_jvm(uris, over_connect=is_connect(spark))
+        is_native = is_native and engine_for(spark, uris, table.storage_options) is Engine.JVM
     return pc.and_(files["deletion_vector"].is_null(), pa.scalar(is_native))
 
 
