@@ -14,7 +14,6 @@ from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import absolute, local_path, scheme_of
 from airflow_delta.hooks.airflow_features import check_feature
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
 from airflow_delta.watch.asset_uri import named_uri, sanitize_uri
 
 if TYPE_CHECKING:
@@ -62,6 +61,8 @@ def delta_asset(
     name = name or uri
     watchers = []
     if watch:
+        from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger  # noqa: PLC0415 - most DAG files watch nothing
+
         trigger = DeltaCommitEventTrigger(table=table, delta_conn_id=delta_conn_id, asset=name, **watcher)
         watchers.append(AssetWatcher(name=f"{name}: commits", trigger=trigger))
     asset = Asset(name=name, uri=uri, group=group, extra=extra, watchers=watchers)

@@ -23,7 +23,8 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.log_store import FileStatus
 from airflow_delta.watch.commit_cursor import first_cursor, poll
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.watch.commit_watch import CommitWait, CommitWatch
+from airflow_delta.watch.commit_watch import CommitWatch
+from airflow_delta.watch.waits import CommitWait
 
 WANTED = CommitFilter.of(operations="MERGE", data_change_only=True)
 

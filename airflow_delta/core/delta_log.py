@@ -21,7 +21,6 @@ from airflow_delta.core.log.history import (
     find_commit,
     find_produced,
     history,
-    milliseconds,
     version_at,
 )
 from airflow_delta.core.log.latest_replay import LatestReplay
@@ -29,6 +28,7 @@ from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import holds_table
 from airflow_delta.core.log.managed_commits import ManagedCommits, identifying_properties
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
+from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.operations.after_commit import AfterCommit
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
 from airflow_delta.core.operations.clone import CloneResult, deep_clone, shallow_clone

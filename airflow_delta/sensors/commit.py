@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import Context
 
@@ -16,8 +16,11 @@ from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors.wait import DeltaWaitSensor
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, head_version
 from airflow_delta.watch.commit_window import CommitWindow
+from airflow_delta.watch.waits import CommitWait
+
+if TYPE_CHECKING:
+    from airflow_delta.watch.commit_watch import CommitWatch
 
 _BEGINNINGS = ("min_version", "after_version", "after_timestamp", "during", "since", "run_of", "fresh_within")
 """The arguments that define where to begin."""
@@ -137,6 +140,8 @@ class DeltaCommitSensor(DeltaWaitSensor):
 
     def begin(self, context: Context) -> CommitWatch:
         """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
+        from airflow_delta.watch.commit_watch import CommitWatch, head_version  # noqa: PLC0415 - DAG files need no log
+
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
         wait, thorough = self.requested_wait(), True
         progress = self._loaded(context) if self._is_stored(wait) else {}

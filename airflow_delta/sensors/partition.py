@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import Context
 
@@ -15,7 +15,10 @@ from airflow_delta.core.statements.validation import require_text
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors.wait import DeltaWaitSensor
-from airflow_delta.watch.partition_watch import PartitionWait, PartitionWatch
+from airflow_delta.watch.waits import PartitionWait
+
+if TYPE_CHECKING:
+    from airflow_delta.watch.partition_watch import PartitionWatch
 
 
 class DeltaPartitionSensor(DeltaWaitSensor):
@@ -55,6 +58,8 @@ class DeltaPartitionSensor(DeltaWaitSensor):
 
     def begin(self, context: Context) -> PartitionWatch:
         """The watch of this task run: a version that an earlier process has counted is not counted again."""
+        from airflow_delta.watch.partition_watch import PartitionWatch  # noqa: PLC0415 - DAG files need no log
+
         self.check_arguments()
         wait = PartitionWait(partitions=self.partitions, min_rows=self.min_rows)
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
@@ -63,7 +68,7 @@ class DeltaPartitionSensor(DeltaWaitSensor):
             wait = replace(wait, after=self.progress(context).load().get("after", NO_TABLE))
         except Exception as error:  # noqa: BLE001 - the progress only saves reading
             self.log.info("the log is read from the beginning: %s", printable(str(error)))
-        return wait.watch(store)
+        return PartitionWatch(store, wait)
 
     def question(self) -> Any:
         """The condition and the number of rows."""

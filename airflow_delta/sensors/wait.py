@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, conf
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
@@ -19,8 +19,9 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.sensors.progress import StoredProgress
-from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
-from airflow_delta.watch.waits import Watch
+
+if TYPE_CHECKING:
+    from airflow_delta.watch.watches import Watch
 
 
 class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
@@ -99,6 +100,8 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
             return super().execute(context)  # a trigger needs the table; what waits for its name is a worker
         if version is not None:
             return version
+        from airflow_delta.triggers.commit import DeltaCommitWaitTrigger  # noqa: PLC0415 - DAG files need no log
+
         return self.defer(
             trigger=DeltaCommitWaitTrigger(
                 table=self.table,

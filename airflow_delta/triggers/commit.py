@@ -16,7 +16,8 @@ from airflow_delta.hooks.airflow_features import run_in_thread, run_in_thread_of
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import MAY_PASS
 from airflow_delta.watch.bounded_log import LARGE_LOGS, BoundedLog, TooMuchToRead
-from airflow_delta.watch.waits import Watch, poll_once, wait_of
+from airflow_delta.watch.waits import wait_of
+from airflow_delta.watch.watches import Watch, poll_once, watch_of
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):
@@ -90,7 +91,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
 
     def _watch(self) -> Watch:
         self._bounded = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
-        return wait_of(self.wait).watch(self._bounded.files)
+        return watch_of(self._bounded.files, wait_of(self.wait))
 
     async def _poll(self, watch: Watch) -> int | None:
         try:

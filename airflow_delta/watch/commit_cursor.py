@@ -10,7 +10,8 @@ from typing import Any
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.asset_uri import sanitize_uri
-from airflow_delta.watch.commit_filter import CommitFilter, rows_changed
+from airflow_delta.watch.commit_filter import CommitFilter
+from airflow_delta.watch.commit_match import rows_changed
 from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_commits, metadata_of
 from airflow_delta.watch.commit_watch import head_version
 from airflow_delta.watch.start import Start

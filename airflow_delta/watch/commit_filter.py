@@ -1,4 +1,4 @@
-"""Conditions on commits, and how many rows a commit changed. Pure."""
+"""Conditions on commits."""
 
 from __future__ import annotations
 
@@ -7,22 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.foreign_values import natural_number
-from airflow_delta.core.log.history import is_produced_by
-from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
-from airflow_delta.core.predicate import NO, evaluate_files, is_partition_only, parse_predicate
-from airflow_delta.core.table_features.feature import columns_of
 
 RUN_FIELDS = frozenset({"dag_id", "task_id", "run_id", "map_index", "logical_date"})
 """The fields of a commit's record that identify a DAG run."""
-
-_MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
-_CHANGED = ("numOutputRows", "numUpdatedRows", "numDeletedRows")  # of a MERGE, the first one counts copied rows too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,32 +75,6 @@ class CommitFilter:
             "run": dict(self.run),
         }
 
-    def matches(self, commit: CommitActions, metadata: Metadata | None, table: str) -> bool:
-        """Whether the commit fulfills the conditions.
-
-        Args:
-            commit: Its actions.
-            metadata: Of the table at that commit; needed for ``partitions`` only.
-            table: URI of the table, for errors.
-
-        Raises:
-            InvalidPredicateError: ``partitions`` is not a condition on the table's columns.
-            InvalidStatementError: It names a column that does not partition the table.
-        """
-        info = commit.commit_info
-        if self.operations and (info is None or info.operation.upper() not in self.operations):
-            return False
-        if self.run and (info is None or not is_produced_by(info, self.run)):
-            return False
-        files = (commit.adds, commit.removes, commit.changes)
-        if self.data_change_only:
-            files = tuple(actions.filter(actions["data_change"]) for actions in files)
-            if not any(len(actions) for actions in files):
-                return False
-        if self.partitions is None or metadata is None:
-            return True
-        return any(_touches(self.partitions, actions, metadata, table) for actions in files[:2])
-
 
 ANY_COMMIT = CommitFilter()
 
@@ -122,31 +84,3 @@ def _as_recorded(name: str, value: Any) -> Any:
     if name == "map_index" and str(value).lstrip("-").isdecimal():
         return int(value)
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _touches(partitions: str, files: pa.Table, metadata: Metadata, table: str) -> bool:
-    """Whether one of the files is in such a partition; a removed file without partition values may be."""
-    schema = columns_of(metadata)
-    predicate = parse_predicate(partitions, schema, table)
-    if not is_partition_only(predicate, metadata.partition_columns):
-        detail = f"partitions must name only partition columns of {table}, found {partitions!r}"
-        raise InvalidStatementError(statement="CommitFilter", detail=detail)
-    known = files.filter(pc.is_valid(files["partition_values"]))
-    if len(known) < len(files):
-        return True
-    verdicts = evaluate_files(predicate, known.select(["partition_values", "stats"]), schema, metadata.partition_columns)
-    return bool(pc.any(pc.not_equal(verdicts, NO)).as_py())
-
-
-def rows_changed(commit: CommitActions) -> int:
-    """Rows that the commit inserted, updated or deleted, by its metrics.
-
-    Where the writer left no such metrics, the rows of the files that it added; 0 where these are unknown too.
-    """
-    metrics = commit.commit_info.operation_metrics if commit.commit_info else {}
-    names = _MERGED if any(name in metrics for name in _MERGED) else _CHANGED
-    counts = [number for name in names if (number := natural_number(metrics.get(name))) is not None]
-    if counts:
-        return sum(counts)
-    added = with_record_counts(commit.adds.filter(commit.adds["data_change"]), [NUM_RECORDS.name])
-    return pc.sum(added[NUM_RECORDS.name]).as_py() or 0

@@ -15,6 +15,7 @@ from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogListing, find_settled, list_log
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.commit_filter import CommitFilter
+from airflow_delta.watch.commit_match import fulfills
 
 _AT_ONCE = 16  # Requests under way; when the search ends, as many commits may have been read for nothing.
 
@@ -78,13 +79,13 @@ class CommitScan:
         Raises:
             LogGapError: A commit file is missing.
             CorruptLogError: A commit is malformed.
-            InvalidPredicateError: As ``CommitFilter.matches``.
+            InvalidPredicateError: As ``fulfills``.
         """
         for start in range(0, len(versions), _AT_ONCE):
             some = versions[start : start + _AT_ONCE]
             for version, commit in zip(some, self._read_all(some), strict=True):
                 metadata = self._metadata_at(version, commit) if self._wanted.partitions else None
-                yield version, commit if self._wanted.matches(commit, metadata, self._store.table_uri) else None
+                yield version, commit if fulfills(commit, self._wanted, metadata, self._store.table_uri) else None
 
     def _read_all(self, versions: Sequence[int]) -> list[CommitActions]:
         if len(versions) == 1:

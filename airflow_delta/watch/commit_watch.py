@@ -1,10 +1,8 @@
-"""The latest version of a table's log, and the wait for a commit, with as few requests as possible."""
+"""The latest version of a table's log, and the search for a commit, with as few requests as possible."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.log.file_names import (
@@ -18,10 +16,12 @@ from airflow_delta.core.log.file_names import (
 )
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.watch.commit_filter import ANY_COMMIT, CommitFilter, rows_changed
+from airflow_delta.watch.commit_match import rows_changed
 from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_commits
-from airflow_delta.watch.commit_window import CommitWindow, versions_in
+from airflow_delta.watch.commit_window import CommitWindow
 from airflow_delta.watch.errors import CommitsCleanedUpError, CommitWindowPassedError
+from airflow_delta.watch.waits import CommitWait
+from airflow_delta.watch.window_versions import versions_in
 
 LISTED_EVERY = 60
 """Polls of one wait, of which the first lists the log and the others probe for the next commit: it may be cleaned up unseen."""
@@ -58,50 +58,6 @@ def reached_version(store: LogStore, wanted: int, *, thorough: bool) -> int | No
         return None
     head = head_version(store, wanted)
     return None if head == NO_TABLE else head
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitWait:
-    """What is waited for, and the progress of the search.
-
-    Attributes:
-        after: Commits up to this version do not count, or were read; ``NO_TABLE`` when all count that the log still holds.
-        wanted: The conditions on the commit.
-        min_rows: Rows that the wanted commits must have changed together; None when the first of them is enough.
-        rows: Rows that they have changed so far.
-        window: When it must have been made; None for any time.
-    """
-
-    after: int
-    wanted: CommitFilter = ANY_COMMIT
-    min_rows: int | None = None
-    rows: int = 0
-    window: CommitWindow | None = None
-
-    @property
-    def is_for_any(self) -> bool:
-        """Whether any commit will do (of the window), so that none needs to be read."""
-        return self.min_rows is None and self.wanted == ANY_COMMIT
-
-    @property
-    def progress(self) -> dict[str, int]:
-        """What the search has changed."""
-        return {"after": self.after, "rows": self.rows}
-
-    def watch(self, store: LogStore) -> CommitWatch:
-        """The search for it in a table's log."""
-        return CommitWatch(store, self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The wait as JSON values."""
-        window = {} if self.window is None else {"window": self.window.to_json()}
-        return {"after": self.after, "wanted": self.wanted.to_json(), "min_rows": self.min_rows, "rows": self.rows, **window}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> CommitWait:
-        """The wait that ``to_json`` described."""
-        window = CommitWindow.from_json(document.get("window"))
-        return cls(**{**document, "wanted": CommitFilter.of(**document["wanted"]), "window": window})
 
 
 class CommitWatch:

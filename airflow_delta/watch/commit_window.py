@@ -8,12 +8,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_delta.core.errors import InvalidStatementError, TimestampOutOfRangeError
-from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, milliseconds
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.statements.fields import Time, converted_value, shortened
-from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.table_properties import interval_milliseconds
-from airflow_delta.watch.commit_scan import metadata_of
 
 _STATEMENT = "DeltaCommitSensor"
 _SHORT = re.compile(r"([0-9]{1,9})\s*(s|m|min|h|d|w)", re.IGNORECASE)
@@ -84,49 +82,6 @@ class CommitWindow:
     def from_json(cls, document: Mapping[str, Any] | None) -> CommitWindow | None:
         """The window that ``to_json`` described."""
         return None if document is None else cls(**document)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowVersions:
-    """The versions of a table in a window.
-
-    Attributes:
-        first: The first one at its start or later; None when there is none yet.
-        last: The last one before its end; None when there is none.
-        head: The latest version.
-    """
-
-    first: int | None
-    last: int | None
-    head: int
-
-    @property
-    def is_over(self) -> bool:
-        """Whether every later commit lies behind the window, because times of commits ascend."""
-        return self.last != self.head and self.first is not None
-
-
-def versions_in(store: LogStore, window: CommitWindow) -> WindowVersions:
-    """The versions in a window, by a search for its ends; commits are read only for the times that they carry.
-
-    Raises:
-        TableNotFoundError: There is no table.
-        CorruptLogError: The log cannot be read.
-    """
-    times = CommitTimes(store, InCommitTimestamps.from_metadata(metadata_of(store)))
-    return WindowVersions(
-        first=_found(times.first_from, window.start),
-        last=times.head if window.end is None else _found(times.last_until, window.end - 1),
-        head=times.head,
-    )
-
-
-def _found(search: Any, time: int) -> int | None:
-    try:
-        version: int = search(time)
-    except TimestampOutOfRangeError:
-        return None
-    return version
 
 
 def _milliseconds(name: str, value: Any) -> int:

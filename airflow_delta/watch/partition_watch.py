@@ -1,10 +1,8 @@
-"""The wait for partitions that hold so many rows, in whichever commits these came."""
+"""The search for partitions that hold so many rows, in whichever commits these came."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
@@ -17,41 +15,9 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.watch.commit_watch import LISTED_EVERY, head_version
+from airflow_delta.watch.waits import PartitionWait
 
 _COUNTED = (NUM_RECORDS.name, "deletion_vector")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionWait:
-    """What is waited for, and the progress.
-
-    Attributes:
-        partitions: A predicate over the partition columns.
-        min_rows: How many rows these partitions must hold together.
-        after: The latest version that was counted, or ``NO_TABLE``.
-    """
-
-    partitions: str
-    min_rows: int = 1
-    after: int = NO_TABLE
-
-    @property
-    def progress(self) -> dict[str, int]:
-        """What the search has changed."""
-        return {"after": self.after}
-
-    def watch(self, store: LogStore) -> PartitionWatch:
-        """The count of these rows in a table's log."""
-        return PartitionWatch(store, self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The wait as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> PartitionWait:
-        """The wait that ``to_json`` described."""
-        return cls(**document)
 
 
 class PartitionWatch:

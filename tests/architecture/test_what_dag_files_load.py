@@ -24,8 +24,9 @@ def loaded(rooms, names):
 
 
 def test_reading_a_dag_file_loads_no_parser_no_pandas_and_no_storage():
-    assert loaded("airflow_delta.operators, airflow_delta.sensors", SLOW) <= OF_ARROW
+    assert loaded("airflow_delta.operators, airflow_delta.sensors, airflow_delta.triggers.commit_event", SLOW) <= OF_ARROW
 
 
-def test_operators_load_no_arrow_and_no_log():
-    assert loaded("airflow_delta.operators", ("pyarrow", "airflow_delta.core.delta_log")) == set()
+def test_operators_sensors_and_assets_load_no_arrow_and_no_log():
+    rooms = "airflow_delta.operators, airflow_delta.sensors, airflow_delta.assets"
+    assert loaded(rooms, ("pyarrow", "airflow_delta.core.delta_log")) == set()

@@ -17,7 +17,8 @@ from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.observe.links import history_payload
 from airflow_delta.observe.www.pages import history_page
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.watch.commit_watch import CommitWait, CommitWatch
+from airflow_delta.watch.commit_watch import CommitWatch
+from airflow_delta.watch.waits import CommitWait
 from tests.attacks.hostile_table import CANARY, LeakError
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

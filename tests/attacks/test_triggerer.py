@@ -11,7 +11,7 @@ import pytest
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.watch.commit_watch import CommitWait
+from airflow_delta.watch.waits import CommitWait
 from tests.attacks.catalog import files, logs
 from tests.attacks.hostile_table import HostileTable, make_outside
 

@@ -18,8 +18,8 @@ from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors import DeltaCommitSensor
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
-from airflow_delta.watch.commit_watch import CommitWait
 from airflow_delta.watch.errors import CommitsCleanedUpError, CommitWindowPassedError
+from airflow_delta.watch.waits import CommitWait
 from tests.core.builders import metadata, protocol
 from tests.watched_table import WatchedTable
 

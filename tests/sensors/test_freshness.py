@@ -9,8 +9,9 @@ import pytest
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.sensors import DeltaCommitSensor
-from airflow_delta.watch.commit_watch import CommitWait, CommitWatch
+from airflow_delta.watch.commit_watch import CommitWatch
 from airflow_delta.watch.commit_window import CommitWindow
+from airflow_delta.watch.waits import CommitWait
 from tests.watched_table import WatchedTable
 
 HOUR = 3_600_000

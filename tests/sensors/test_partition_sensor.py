@@ -17,7 +17,8 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.sensors import DeltaPartitionSensor
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch import bounded_log
-from airflow_delta.watch.partition_watch import PartitionWait
+from airflow_delta.watch.partition_watch import PartitionWatch
+from airflow_delta.watch.waits import PartitionWait
 from tests.core.builders import CHECKPOINT, add, protocol, remove
 from tests.watched_table import WatchedTable
 
@@ -143,7 +144,7 @@ def test_progress_that_cannot_be_stored_or_read_hides_no_version(table):
 
 
 def test_a_version_that_could_not_be_counted_is_counted_by_the_next_poll(table, monkeypatch):
-    watch = PartitionWait(partitions=DAY).watch(table.store)
+    watch = PartitionWatch(table.store, PartitionWait(partitions=DAY))
     assert watch.poll() is None
     version, files = table.write(day="2026-01-02"), Snapshot.files
     answers = iter([StorageUnavailableError(uri="t", detail="503")])

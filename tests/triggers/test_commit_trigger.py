@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
-from airflow_delta.watch.commit_watch import CommitWait
+from airflow_delta.watch.waits import CommitWait
 from tests.airflow_versions import import_string
 
 

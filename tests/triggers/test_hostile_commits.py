@@ -15,7 +15,7 @@ from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
 from airflow_delta.watch import bounded_log
 from airflow_delta.watch.bounded_log import BoundedLog
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.watch.commit_watch import CommitWait
+from airflow_delta.watch.waits import CommitWait
 from tests.core.builders import add
 from tests.watched_table import WatchedTable
 

@@ -8,7 +8,8 @@ import pytest
 
 from airflow_delta.core.errors import InvalidPredicateError, InvalidStatementError
 from airflow_delta.core.log.commit_reader import read_commit, read_metadata
-from airflow_delta.watch.commit_filter import CommitFilter, rows_changed
+from airflow_delta.watch.commit_filter import CommitFilter
+from airflow_delta.watch.commit_match import fulfills, rows_changed
 from tests.core.builders import add, remove
 from tests.watched_table import WatchedTable
 
@@ -24,7 +25,7 @@ def table(tmp_path):
 
 def matches(table, version, **wanted):
     wanted = CommitFilter.of(**wanted)
-    return wanted.matches(read_commit(table.store, version), read_metadata(table.store, 0), "t")
+    return fulfills(read_commit(table.store, version), wanted, read_metadata(table.store, 0), "t")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_partitions_are_found_by_name_where_a_schema_without_mapping_has_a_physi
     left_over = replace(found, schema_string=json.dumps(schema))
     commit = read_commit(table.store, version)
     wanted = [CommitFilter.of(partitions=f"day = DATE'2013-01-{day}'") for day in ("01", "02")]
-    assert [commit_filter.matches(commit, left_over, "t") for commit_filter in wanted] == [True, False]
+    assert [fulfills(commit, commit_filter, left_over, "t") for commit_filter in wanted] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from airflow_delta.core.log.file_names import commit_file
 from airflow_delta.core.storage.caching_log_store import CachingLogStore
 from airflow_delta.core.storage.disk_cache import DiskCache
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
-from airflow_delta.watch.commit_watch import NO_TABLE, CommitWait, CommitWatch, head_version, reached_version
+from airflow_delta.watch.commit_watch import NO_TABLE, CommitWatch, head_version, reached_version
+from airflow_delta.watch.waits import CommitWait
 from tests.core.storage.versioned_memory_store import VersionedMemoryStore
 
 

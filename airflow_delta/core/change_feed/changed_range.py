@@ -13,8 +13,9 @@ from airflow_delta.core.errors import (
     VersionNotFoundError,
 )
 from airflow_delta.core.log.commit_reader import read_metadata
-from airflow_delta.core.log.history import CommitTimes, milliseconds
+from airflow_delta.core.log.history import CommitTimes
 from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.schema import DataType, StructType
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.schema.data_types import ArrayType, MapType

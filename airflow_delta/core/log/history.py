@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_delta.core.actions import CommitInfo, Metadata
@@ -24,9 +23,9 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.log.commit_reader import read_commit_info
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_segment import LogListing, find_settled, list_log
+from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VERSION_DIGITS = 19  # of a long
 
 
@@ -238,21 +237,3 @@ def _all_commits_after(store: LogStore, after: int) -> Mapping[int, FileStatus]:
 def _entry(store: LogStore, version: int, file_time: int, in_commit: InCommitTimestamps) -> HistoryEntry:
     info = read_commit_info(store, version)
     return HistoryEntry(version=version, timestamp=commit_timestamp(version, file_time, info, in_commit), commit_info=info)
-
-
-def milliseconds(timestamp: int | str) -> int:
-    """A time as milliseconds since the epoch; ISO text without a zone is UTC.
-
-    Raises:
-        InvalidStatementError: The text is not an ISO date or time.
-    """
-    if isinstance(timestamp, int):
-        return timestamp
-    try:
-        time = datetime.fromisoformat(timestamp)
-    except ValueError as error:
-        raise InvalidStatementError(
-            statement=f"the timestamp {timestamp!r}",
-            detail="expected an ISO date or time, such as 2024-01-31 or 2024-01-31T12:00:00Z",
-        ) from error
-    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)

@@ -21,8 +21,9 @@ from airflow_delta.core.errors import (
     TableReplacedError,
     TablesInMotionError,
 )
-from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, find_produced, milliseconds
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, find_produced
 from airflow_delta.core.log.log_segment import find_segment, list_log
+from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.operations.pins import Pin, register, release, release_expired
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.statements.pin import AsOf, PinnedTable, PinStatement, ProducedBy, Timestamp, Version

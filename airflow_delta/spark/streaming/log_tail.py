@@ -19,8 +19,9 @@ from airflow_delta.core.change_feed.changed_range import lost_columns
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ChangeSchemaError, DeltaError, LogGapError, VersionNotFoundError
 from airflow_delta.core.log.commit_reader import read_commit
-from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, milliseconds
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps
 from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.schema import StructType, physical_name
 from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot

@@ -2,7 +2,8 @@ import pytest
 
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, milliseconds, monotonic_times
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, monotonic_times
+from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.storage.log_store import FileStatus
 from tests.core.builders import HandmadeLog, add, metadata, protocol
 
