@@ -137,15 +137,18 @@ def of_one_table(reports: Sequence[Report]) -> list[Report]:
 
     Versions only rise: a lower version that was committed after a higher one had been seen belongs to a table made anew.
     """
-    heads = sorted((report.newest_at, report.newest_version) for report in reports if report.newest_at is not None)
+    known = [(report, report.newest_at, report.newest_version) for report in reports]
+    heads = sorted((at, version) for _, at, version in known if at is not None)
     times = [at for at, _ in heads]
     lowest_since = [*accumulate((version for _, version in reversed(heads)), min)][::-1]
+    # Each newest version was committed then, or some time before.
+    seen = [(report, report.at if at is None else at, version) for report, at, version in known]
     gone_at = -1
-    for report in reports:
-        later = bisect_right(times, _last_seen(report) + CLOCKS_DIFFER_BY)
-        if later < len(times) and lowest_since[later] < report.newest_version:
-            gone_at = max(gone_at, _last_seen(report))
-    return [report for report in reports if _last_seen(report) > gone_at]
+    for _, at, version in seen:
+        later = bisect_right(times, at + CLOCKS_DIFFER_BY)
+        if later < len(times) and lowest_since[later] < version:
+            gone_at = max(gone_at, at)
+    return [report for report, at, _ in seen if at > gone_at]
 
 
 def latest_reports(session: Any, dag_ids: Collection[str]) -> list[Report]:
@@ -193,11 +196,6 @@ def histories(session: Any, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
         return []
     found = {run: value for run, _, value in _values(session, _selected().where(XComModel.key == HISTORY_KEY, or_(*those)))}
     return [found[run] for run in wanted if run in found]
-
-
-def _last_seen(report: Report) -> int:
-    """Its newest version was committed at this time (milliseconds since the epoch), or some time before."""
-    return report.at if report.newest_at is None else report.newest_at
 
 
 def _value() -> ColumnElement[str]:
