@@ -169,7 +169,8 @@ def _delete_range(
     transaction.record_read(selection.predicate)
     files, candidates = _whole_files(selection, selection.candidates(ADD_FILE.names))
     deleted = delete_rows(spark, selection, candidates, staging, log.clock)
-    transaction.record_read_files(pa.chunked_array([*files["path"].chunks, *deleted.files["path"].chunks]))
+    for read in (files, deleted.files):
+        transaction.record_read_files(read["path"])
     return ReplacedFiles(files=files, rewritten=deleted.applied, deleted=deleted.rows + live_rows(files))
 
 

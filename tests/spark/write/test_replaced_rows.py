@@ -65,6 +65,21 @@ def test_files_of_which_all_rows_go_are_not_opened_and_others_get_deletion_vecto
     assert sum(deletion_vector["cardinality"].as_py() for deletion_vector in deletion_vectors) == 1
 
 
+@pytest.mark.parametrize("mapping", ["none", "id"])
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_a_range_of_which_no_file_can_hold_a_row_gets_its_rows_beside_all_others(write_rows, seen, latest, mapping, vectors):
+    properties = {"delta.columnMapping.mode": mapping, "delta.enableDeletionVectors": vectors}
+    write_rows("SELECT 63L AS id, CAST(NULL AS BIGINT) AS v, 'a' AS p", properties=properties)
+    before = paths(latest())
+    nothing = write_rows("SELECT 1L AS id, 3L AS v, 'a' AS p WHERE false", mode="replace_where", replace_where="v > 2")
+    result = write_rows("SELECT 1L AS id, 3L AS v, 'a' AS p", mode="replace_where", replace_where="v > 2")
+
+    assert seen("id, v") == [(1, 3), (63, None)]
+    assert before < paths(latest())
+    assert (nothing.metrics["numOutputRows"], nothing.metrics["numDeletedRows"]) == (0, 0)
+    assert (result.metrics["numOutputRows"], result.metrics["numDeletedRows"]) == (1, 0)
+
+
 def test_rows_outside_of_a_range_of_rows_are_refused_before_anything_is_committed(write_rows, reference_rows, table):
     write_rows(ROWS.format(0, 4))
     for query in (ROWS.format(0, 4), "SELECT 1L AS id, CAST(NULL AS BIGINT) AS v, 'x' AS p"):
