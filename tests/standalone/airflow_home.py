@@ -40,6 +40,7 @@ SHORTENED = {
     # And longer, for a machine that has much else to do.
     "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "120",  # 30
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # 5
+    "AIRFLOW__API__ENABLE_XCOM_DESERIALIZE_SUPPORT": "true",  # else the REST API of 3.0 gives no XCom as its value
 }
 """How long Airflow waits before it calls something dead, in seconds; all else is as it comes."""
 

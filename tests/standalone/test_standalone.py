@@ -68,6 +68,7 @@ def test_an_asset_event_tells_the_version(standalone, by_spark):
     assert event["extra"]["delta"]["version"] == standalone.xcom("by_spark", by_spark, "merge", "delta_version")
 
 
+@pytest.mark.skipif(AIRFLOW < (3, 2), reason="Airflow before 3.2 reads no fields of connections from providers")
 def test_the_connection_form_asks_for_what_a_delta_connection_holds(standalone, browser):
     browser.open("connections")
     browser.page.get_by_role("button", name="Add Connection").click()
@@ -125,7 +126,10 @@ def test_the_frame_takes_over_the_theme_of_airflow(standalone, browser, by_spark
 def test_an_asset_shows_its_events_with_the_version(standalone, browser, by_spark):
     (asset,) = standalone.get("assets")["assets"]
     browser.open(f"assets/{asset['id']}")
-    browser.sees("lake.numbers", "1 Asset Event", "by_spark")
+    browser.sees("lake.numbers", "1 Asset Event" if HAS_MENU else "Asset Event", "by_spark")
+    if not HAS_MENU:
+        browser.sees('"version"', '"MERGE"')  # the extra as text
+        return
     folded = browser.page.locator(".codicon-folding-collapsed")
     folded.first.wait_for()
     while folded.count():  # the event's extra, member by member
