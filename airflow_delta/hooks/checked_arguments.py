@@ -74,7 +74,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         known = _parameters(type(self))
         unknown = [name for name in kwargs if name not in known and not name.startswith("_")]
         if unknown:
-            raise self.invalid(f"unexpected argument {unknown[0]!r}{nearest(unknown[0], known)}")
+            raise self.invalid(f"unexpected argument {unknown[0]!r}{_meant(type(self), unknown[0])}")
         super().__init__(**policy_arguments(retry_policy), **kwargs)
         self.fails_fast = retry_policy is not None
 
@@ -92,7 +92,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
     def invalid(self, detail: str) -> InvalidStatementError:
         """The error for invalid arguments."""
-        return InvalidStatementError(statement=type(self).__name__, detail=detail)
+        return InvalidStatementError(statement=getattr(self, "custom_operator_name", type(self).__name__), detail=detail)
 
 
 def without_run(operator: Operator) -> Operator:
@@ -114,8 +114,22 @@ def _is_of_run(value: Any) -> bool:
     return callable(value) or next(XComArg.iter_xcom_references(value), None) is not None
 
 
+def _meant(operator: Any, name: str) -> str:
+    """The end of an error's text: the argument that was meant, or those that the operator itself has.
+
+    Those of every operator are not asked: one of so many resembles anything, as ``pre_execute`` does ``predicate``.
+    """
+    ours = [base for base in operator.__mro__ if not base.__module__.startswith("airflow.sdk.")]
+    own = next(filter(None, (_parameters_of([base]) for base in ours)), [])
+    return nearest(name, own) or nearest(name, _parameters_of(ours)) or f"; its own arguments are {', '.join(own)}"
+
+
 @cache
 def _parameters(operator: Any) -> Iterable[str]:
     """The names of all arguments that an operator takes."""
-    made_by = (vars(base)["__init__"] for base in operator.__mro__ if inspect.isfunction(vars(base).get("__init__")))
+    return _parameters_of(operator.__mro__)
+
+
+def _parameters_of(classes: Iterable[Any]) -> list[str]:
+    made_by = (vars(base)["__init__"] for base in classes if inspect.isfunction(vars(base).get("__init__")))
     return sorted({name for make in made_by for name in inspect.signature(make).parameters} - {"self", "args", "kwargs"})

@@ -30,6 +30,7 @@ from airflow_delta.operators import (
     DeltaRestoreOperator,
     DeltaResultOperator,
     DeltaSqlOperator,
+    DeltaStatementsOperator,
     DeltaTableHealthOperator,
     DeltaUpdateOperator,
     DeltaVacuumOperator,
@@ -40,6 +41,7 @@ from airflow_delta.operators import (
     UpgradeProtocol,
     Version,
 )
+from airflow_delta.operators.task_delta import delta_task
 from airflow_delta.sensors import DeltaCommitSensor
 
 ALL = [getattr(operators, name) for name in operators.__all__ if name.endswith("Operator")]
@@ -47,6 +49,10 @@ ALL.append(DeltaCommitSensor)
 T = {"task_id": "t", "table": "/t"}
 JOB = DeltaJob(statement=CheckpointStatement(table="/t"), scratch_uri="/s", code_uri="/c")
 OURS = {"id": "BIGINT"}
+
+
+def rows(spark):
+    return spark.range(3)
 
 
 def flags_and_numbers(operator):
@@ -87,6 +93,14 @@ def test_the_flags_and_numbers_of_operators_are_found():
             lambda: DeltaVacuumOperator(**T, retention_hour=5),
             "unexpected argument 'retention_hour'.*'retention_hours'",
         ),
+        (
+            lambda: DeltaDeleteOperator(**T, predicate="id = 1"),
+            "unexpected argument 'predicate'; its own arguments are dry_run, publish, where",
+        ),
+        (lambda: DeltaVacuumOperator(**T, spark_conn_id="s"), "unexpected argument 'spark_conn_id'; did you mean 'conn_id'"),
+        (lambda: DeltaStatementsOperator(**T, statements=[]), "unexpected argument 'table': each statement names its own"),
+        (lambda: DeltaCommitSensor(**T, min_version="None"), "found 'None'; a template that finds nothing, such as an XCom"),
+        (delta_task(rows, **T, replace_wher="x"), "@task.delta is not valid: .*did you mean 'replace_where'"),
         (lambda: DeltaVacuumOperator(**T, lite=True, inventory="{{ i }}"), "exclude each other"),
         (
             lambda: DeltaVacuumOperator(**T, dry_run="maybe"),
