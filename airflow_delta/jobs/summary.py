@@ -79,7 +79,8 @@ def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
         parts.append("dry run")
     parts.append(f"version {result.version}")
     if result.already_committed:
-        parts.append(f"committed by {_committing_try(document)}")
+        # A handle is published once, by whichever task was the first; the commit's own record is of who staged it.
+        parts.append("published before" if result.operation == "PUBLISH" else f"committed by {_committing_try(document)}")
     elif seconds is not None:
         parts.append(f"{seconds:,.1f} s")
     return printable(f"{result.operation}: {', '.join(parts)}")
