@@ -52,7 +52,7 @@ class SourceUnreadableError(DeltaError):
 
     code = "DELTA_SOURCE_UNREADABLE"
     message = "the source {source!r} cannot be read: {detail}"
-    remedy = "check the path, the names of columns and views, and the SQL"
+    remedy = "check the path, the content of the file, the names of columns and views, and the SQL"
     source: str
     detail: str
 
