@@ -317,5 +317,5 @@ def test_a_session_that_ignores_broken_files_does_not_make_them_count_as_loaded(
 @pytest.mark.parametrize("format_", ["avro", "no_such_format"])
 def test_a_format_that_spark_does_not_have_is_told(copy, folder, format_):
     folder.put("a", "x")
-    with pytest.raises(SourceUnreadableError, match=r"(?i)avro|does not have its format"):
+    with pytest.raises(SourceUnreadableError, match=r"(?i)avro|does not have its format no_such_format; csv, json"):
         copy(format=format_)
