@@ -19,6 +19,11 @@ from airflow_delta.hooks.retry_policy import DEFAULT, failing_fast, policy_argum
 LATER = "{{ an argument that only a run has }}"
 """Stands for the result of another task while the DAG is parsed."""
 
+NO_CONDITION = (
+    "where must render to a condition, but its template, or the task it comes from, gave None, which would mean all rows"
+)
+"""For a DAG with ``render_template_as_native_obj``, and for the result of a task that returned nothing."""
+
 Operator = TypeVar("Operator")
 
 
@@ -79,6 +84,8 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         self.fails_fast = retry_policy is not None
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "where" and value is None and vars(self).get(name) is not None:
+            raise self.invalid(NO_CONDITION)
         kind = self.argument_types.get(name)
         if kind is not None and not _is_of_run(value):
             value = converted_value(type(self).__name__, name, value, kind)

@@ -8,12 +8,12 @@ from unittest.mock import Mock
 
 import pendulum
 import pytest
-from airflow.sdk import DAG, Asset, XComArg
+from airflow.sdk import DAG, Asset, BaseOperator, XComArg
 
 from airflow_delta import operators
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, RelativePathError
-from airflow_delta.core.statements import CheckpointStatement
+from airflow_delta.core.statements import CheckpointStatement, DeleteStatement
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS
 from airflow_delta.operators import (
     DeltaAlterOperator,
@@ -229,6 +229,29 @@ def test_a_template_that_renders_to_no_flag_fails_the_task_by_its_name(empty_tab
     )
     assert run.state == "failed"
     assert "dry_run must be true or false, found 'maybe'" in str(run.errors[0])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda where: DeltaDeleteOperator(**T, where=where),
+        lambda where: DeltaUpdateOperator(**T, assignments={"id": "1"}, where=where),
+        lambda where: DeltaStatementsOperator(task_id="t", statements={"s": DeleteStatement(table="/t", where=where)}),
+    ],
+    ids=["delete", "update", "one of several statements"],
+)
+def test_a_condition_whose_template_renders_to_none_never_becomes_all_rows(run_task, make):
+    run = run_task(lambda: make("{{ ti.xcom_pull('no such task') }}"), native=True)
+    [error] = run.errors
+    assert isinstance(error, InvalidStatementError)
+    assert "where must render to a condition" in error.detail
+
+
+def test_a_condition_that_another_task_returns_as_none_never_becomes_all_rows():
+    with DAG("d", schedule=None):
+        delete = DeltaDeleteOperator(**T, where=BaseOperator(task_id="nothing").output)
+    with pytest.raises(InvalidStatementError, match="where must render to a condition"):
+        delete.where = None  # as Airflow sets what the task has returned
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
