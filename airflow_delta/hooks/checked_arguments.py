@@ -118,7 +118,16 @@ def _is_given(value: Any) -> bool:
 
 def _is_of_run(value: Any) -> bool:
     """Whether the value, or a part of it, is only known when the task runs."""
-    return callable(value) or next(XComArg.iter_xcom_references(value), None) is not None
+    return callable(value) or _is_resolved_later(value) or next(XComArg.iter_xcom_references(value), None) is not None
+
+
+def _is_resolved_later(value: Any) -> bool:
+    """Whether the value, or a member of it, is an argument of a mapped task group or of the DAG, which refers to no task."""
+    if isinstance(value, Mapping):
+        return any(map(_is_resolved_later, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_is_resolved_later, value))
+    return hasattr(value, "iter_references")
 
 
 def _meant(operator: Any, name: str) -> str:

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pendulum
 import pytest
-from airflow.sdk import DAG, Asset, BaseOperator, XComArg
+from airflow.sdk import DAG, Asset, BaseOperator, XComArg, task_group
 
 from airflow_delta import operators
 from airflow_delta.core.delta_log import DeltaLog
@@ -291,3 +291,30 @@ def test_a_relative_table_fails_the_task_and_leaves_nothing_behind(tmp_path, mon
 def test_a_job_of_another_operator_names_full_uris(job):
     with pytest.raises(RelativePathError, match="is a relative path, and the job of another operator has no delta connection"):
         DeltaJob(**{"statement": CheckpointStatement(table="{{ t }}"), "scratch_uri": "/s", "code_uri": "/c", **job})
+
+
+def test_an_argument_of_a_mapped_task_group_or_of_the_dag_is_only_known_in_a_run():
+    @task_group
+    def care(table, hours):
+        DeltaVacuumOperator(task_id="vacuum", table=table, retention_hours=hours, engine="worker")
+        DeltaCommitSensor(task_id="wait", table=table, min_version=hours)
+
+    with DAG("care", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
+        care.partial(hours=168).expand(table=["/a", "/b"])
+        DeltaVacuumOperator(task_id="of_the_dag", table=dag.param("table", "/c"))
+    assert [task_id for task_id in dag.task_ids if task_id != "of_the_dag"] == ["care.vacuum", "care.wait"]
+
+
+def test_each_task_of_a_mapped_task_group_works_on_its_own_table(tmp_path, run_task):
+    tables = [str(tmp_path / name) for name in "ab"]
+
+    @task_group
+    def care(table):
+        DeltaCreateOperator(task_id="create", table=table, columns={"id": "BIGINT"}, engine="worker")
+
+    run = run_task(
+        lambda: DeltaCreateOperator(task_id="first", table=str(tmp_path / "c"), columns=OURS, engine="worker"),
+        more=lambda _: care.expand(table=tables),
+    )
+    assert run.errors == []
+    assert [DeltaLog.for_table(table).snapshot().version for table in tables] == [0, 0]
