@@ -125,3 +125,9 @@ def test_a_watched_asset_is_the_same_after_the_scheduler_has_read_it():
         "kwargs": {**asset.watchers[0].trigger.serialize()[1]},
     }
     assert watcher.trigger["kwargs"]["asset"] == "flights"
+
+
+@pytest.mark.parametrize("table", [None, " ", 7])
+def test_an_asset_without_a_table_such_as_of_an_unset_variable_is_refused(table):
+    with pytest.raises(InvalidStatementError, match="delta_asset is not valid: table must be a string, found"):
+        delta_asset("lake.orders", table)

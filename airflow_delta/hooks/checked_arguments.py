@@ -19,6 +19,11 @@ from airflow_delta.hooks.retry_policy import DEFAULT, failing_fast, policy_argum
 LATER = "{{ an argument that only a run has }}"
 """Stands for the result of another task while the DAG is parsed."""
 
+NO_CONDITION = (
+    "where must render to a condition, but its template, or the task it comes from, gave None, which would mean all rows"
+)
+"""For a DAG with ``render_template_as_native_obj``, and for the result of a task that returned nothing."""
+
 Operator = TypeVar("Operator")
 
 
@@ -74,11 +79,13 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         known = _parameters(type(self))
         unknown = [name for name in kwargs if name not in known and not name.startswith("_")]
         if unknown:
-            raise self.invalid(f"unexpected argument {unknown[0]!r}{nearest(unknown[0], known)}")
+            raise self.invalid(f"unexpected argument {unknown[0]!r}{_meant(type(self), unknown[0])}")
         super().__init__(**policy_arguments(retry_policy), **kwargs)
         self.fails_fast = retry_policy is not None
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "where" and value is None and vars(self).get(name) is not None:
+            raise self.invalid(NO_CONDITION)
         kind = self.argument_types.get(name)
         if kind is not None and not _is_of_run(value):
             value = converted_value(type(self).__name__, name, value, kind)
@@ -92,7 +99,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
     def invalid(self, detail: str) -> InvalidStatementError:
         """The error for invalid arguments."""
-        return InvalidStatementError(statement=type(self).__name__, detail=detail)
+        return InvalidStatementError(statement=getattr(self, "custom_operator_name", type(self).__name__), detail=detail)
 
 
 def without_run(operator: Operator) -> Operator:
@@ -111,11 +118,34 @@ def _is_given(value: Any) -> bool:
 
 def _is_of_run(value: Any) -> bool:
     """Whether the value, or a part of it, is only known when the task runs."""
-    return callable(value) or next(XComArg.iter_xcom_references(value), None) is not None
+    return callable(value) or _is_resolved_later(value) or next(XComArg.iter_xcom_references(value), None) is not None
+
+
+def _is_resolved_later(value: Any) -> bool:
+    """Whether the value, or a member of it, is an argument of a mapped task group or of the DAG, which refers to no task."""
+    if isinstance(value, Mapping):
+        return any(map(_is_resolved_later, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_is_resolved_later, value))
+    return hasattr(value, "iter_references")
+
+
+def _meant(operator: Any, name: str) -> str:
+    """The end of an error's text: the argument that was meant, or those that the operator itself has.
+
+    Those of every operator are not asked: one of so many resembles anything, as ``pre_execute`` does ``predicate``.
+    """
+    ours = [base for base in operator.__mro__ if not base.__module__.startswith("airflow.sdk.")]
+    own = next(filter(None, (_parameters_of([base]) for base in ours)), [])
+    return nearest(name, own) or nearest(name, _parameters_of(ours)) or f"; its own arguments are {', '.join(own)}"
 
 
 @cache
 def _parameters(operator: Any) -> Iterable[str]:
     """The names of all arguments that an operator takes."""
-    made_by = (vars(base)["__init__"] for base in operator.__mro__ if inspect.isfunction(vars(base).get("__init__")))
+    return _parameters_of(operator.__mro__)
+
+
+def _parameters_of(classes: Iterable[Any]) -> list[str]:
+    made_by = (vars(base)["__init__"] for base in classes if inspect.isfunction(vars(base).get("__init__")))
     return sorted({name for make in made_by for name in inspect.signature(make).parameters} - {"self", "args", "kwargs"})

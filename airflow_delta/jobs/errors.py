@@ -47,7 +47,7 @@ class SparkAnalysisError(DeltaError):
 
     code = "DELTA_SPARK_ANALYSIS"
     message = "Spark refused the {operation} on {table} ({condition}): {detail}"
-    remedy = "correct the SQL, the columns or the path it names; the table is unchanged"
+    remedy = "correct the SQL, the columns or the path it names; the statement has committed nothing"
     table: str
     operation: str
     condition: str

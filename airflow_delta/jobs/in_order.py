@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import committed_result, staged_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import OperationResult, SequenceStatement, TableStatement
 from airflow_delta.core.statements.publish import publishes_later
 from airflow_delta.core.statements.result import NO_TABLE
@@ -60,7 +61,7 @@ def run_in_order(
         commits_of: How a statement commits.
 
     Raises:
-        DeltaError: As the statement raises it. Those before it stay committed.
+        DeltaError: As the statement raises it, with its name and place. Those before it stay committed.
     """
     steps = list(_steps(run, sequence))
     earlier = [_earlier_result(step) for step in steps]
@@ -72,7 +73,11 @@ def run_in_order(
         title = f"Statement {step.name} ({position + 1} of {len(steps)})"
         if position > done:
             _logger.info("%s: %s on %s", title, _operation(step), step.statement.table)
-            result = with_dry_run_flag(execute(step), step.statement)
+            try:
+                result = with_dry_run_flag(execute(step), step.statement)
+            except DeltaError as error:
+                place = f"statement {step.name} ({position + 1} of {len(steps)}{_kept(results)})"
+                raise replace(error, statement_place=place) from error
         elif found is not None:
             _logger.info("%s: version %d of %s holds its commit", title, found.version, step.statement.table)
             result = found
@@ -84,6 +89,11 @@ def run_in_order(
             result = _skipped(step)
         results[step.name] = result
     return _result(sequence, results)
+
+
+def _kept(results: dict[str, OperationResult]) -> str:
+    committed = ", ".join(f"{name} as version {result.version}" for name, result in results.items() if result.committed)
+    return f"; committed before it: {committed}" if committed else ""
 
 
 def _steps(run: StatementRun, sequence: SequenceStatement) -> Iterator[Step]:

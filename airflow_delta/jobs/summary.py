@@ -43,6 +43,9 @@ _COUNTED = {
     "numPublished": "published",
     "numDiscarded": "discarded",
 }
+_NOTHING = {"COPY INTO": "no file found, neither new nor loaded before"}
+"""What it means that an operation has nothing to count, where that may be a wrong path."""
+
 _LISTED = {"PIN": ("pins", "tables pinned"), "HEALTH": ("findings", "findings")}
 """Operations whose details are a list, with its name there."""
 
@@ -74,12 +77,13 @@ def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
         parts.append("staged to be published later")
     parts.extend(_catalog(result.details.get(DETAIL)))
     if not parts:
-        parts.append("committed" if result.committed else "nothing to do")
+        parts.append("committed" if result.committed else _NOTHING.get(result.operation, "nothing to do"))
     if result.dry_run:
         parts.append("dry run")
     parts.append(f"version {result.version}")
     if result.already_committed:
-        parts.append(f"committed by {_committing_try(document)}")
+        # A handle is published once, by whichever task was the first; the commit's own record is of who staged it.
+        parts.append("published before" if result.operation == "PUBLISH" else f"committed by {_committing_try(document)}")
     elif seconds is not None:
         parts.append(f"{seconds:,.1f} s")
     return printable(f"{result.operation}: {', '.join(parts)}")

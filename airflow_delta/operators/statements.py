@@ -53,6 +53,8 @@ class DeltaStatementsOperator(StatementResultsOperator):
     template_fields: Sequence[str] = (*StatementResultsOperator.template_fields, "statements")
 
     def __init__(self, *, statements: Sequence[TableStatement] | Mapping[str, TableStatement], **kwargs: Any) -> None:
+        if "table" in kwargs:
+            raise self.invalid("unexpected argument 'table': each statement names its own")
         super().__init__(table="", **kwargs)
         self.statements = statements
 

@@ -76,5 +76,9 @@ class DeltaTablesOperator(CheckedArguments, BaseOperator):
         self.check_arguments()
         store = DeltaHook(self.delta_conn_id).log_store(self.root)
         found = find_tables(store, pattern=self.pattern, max_depth=self.max_depth)
-        self.log.info("Found %s tables below %s", len(found), store.table_uri)
+        if found:
+            self.log.info("Found %s tables below %s", len(found), store.table_uri)
+        else:  # as a folder that is not there has none either, in an object store
+            text = "Found no tables below %s (pattern=%r, max_depth=%s): tasks that are mapped over them will be skipped"
+            self.log.warning(text, store.table_uri, self.pattern, self.max_depth)
         return [f"{store.table_uri}/{path}" if path else store.table_uri for path in found]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _BEGINNINGS = ("min_version", "after_version", "after_timestamp", "during", "since", "run_of", "fresh_within")
 """The arguments that define where to begin."""
 
+_CONDITIONS = ("operations", "partitions", "data_change_only", "min_rows")
+"""The arguments that leave out some commits from there on."""
+
 
 class DeltaCommitSensor(DeltaWaitSensor):
     """Wait for a commit to a Delta table, and return its version. A missing table is waited for.
@@ -150,7 +153,8 @@ class DeltaCommitSensor(DeltaWaitSensor):
         elif self.since is not None:
             wait, thorough = replace(wait, after=head_version(store)), False
             self.progress(context).save(wait.progress)
-        requested = printable(", ".join(f"{name}={getattr(self, name)!r}" for name in self._begins))
+        given = [*self._begins, *(name for name in _CONDITIONS if getattr(self, name))]
+        requested = printable(", ".join(f"{name}={getattr(self, name)!r}" for name in given))
         self.log.info("Waiting for a commit after version %s of %s (%s)", wait.after, self.table, requested)
         return CommitWatch(store, wait, thorough=thorough)
 

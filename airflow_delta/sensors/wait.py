@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, conf
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, conf
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 
 from airflow_delta.catalogs.errors import TableNameNotFoundError
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.errors import DeltaError, TableNotFoundError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.delta import DeltaHook
@@ -87,7 +87,8 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Wait here, or in the triggerer after a first poke."""
-        return self._wait(context)
+        with self._found_at_timeout():
+            return self._wait(context)
 
     def _wait(self, context: Context) -> Any:
         if not self.deferrable:
@@ -99,6 +100,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         except TableNameNotFoundError:
             return super().execute(context)  # a trigger needs the table; what waits for its name is a worker
         if version is not None:
+            self.log.info("Version %s of %s fulfills the wait", version, self.table)
             return version
         from airflow_delta.triggers.commit import DeltaCommitWaitTrigger  # noqa: PLC0415 - DAG files need no log
 
@@ -116,7 +118,31 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """As of every sensor, whose ``soft_fail`` skips what ``execute_complete`` raises as an error of Airflow."""
-        return super().resume_execution(next_method, next_kwargs, context)
+        with self._found_at_timeout():
+            return super().resume_execution(next_method, next_kwargs, context)
+
+    @contextmanager
+    def _found_at_timeout(self) -> Iterator[None]:
+        """Log at the end of the ``timeout`` what there is in place of what was waited for: Airflow says how long it was."""
+        try:
+            yield
+        except AirflowSensorTimeout:
+            try:
+                self.log.warning("The wait timed out; found: %s", printable(self._latest_commit()))
+            except Exception as error:  # noqa: BLE001 - it is the timeout that fails the task
+                self.log.warning("The wait timed out; the table cannot be read: %s", printable(str(error)))
+            raise
+
+    def _latest_commit(self) -> str:
+        from airflow_delta.core.delta_log import DeltaLog  # noqa: PLC0415 - DAG files need no log
+
+        try:
+            [latest] = DeltaLog(DeltaHook(self.delta_conn_id).log_store(self.table)).history(limit=1)
+        except TableNotFoundError:
+            return f"no Delta table at {self.table}"
+        operation = f" ({latest.commit_info.operation})" if latest.commit_info else ""
+        moment = datetime.fromtimestamp(latest.timestamp / 1_000, UTC).isoformat(" ", "seconds")
+        return f"the latest commit of {self.table} is version {latest.version}{operation}, of {moment}"
 
     @contextmanager
     def _never_failing(self) -> Iterator[None]:

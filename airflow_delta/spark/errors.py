@@ -52,7 +52,7 @@ class SourceUnreadableError(DeltaError):
 
     code = "DELTA_SOURCE_UNREADABLE"
     message = "the source {source!r} cannot be read: {detail}"
-    remedy = "check the path, the names of columns and views, and the SQL"
+    remedy = "check the path, the content of the file, the names of columns and views, and the SQL"
     source: str
     detail: str
 
@@ -120,7 +120,7 @@ class ExpectationUnreadableError(DeltaError):
 
     code = "DELTA_EXPECTATION_UNREADABLE"
     message = "the expectation {expectation!r} cannot be checked: {detail}"
-    remedy = "correct its SQL; the table is unchanged"
+    remedy = "correct its SQL; the statement has committed nothing"
     expectation: str
     detail: str
 
@@ -131,7 +131,7 @@ class TableRuleUnreadableError(DeltaError):
 
     code = "DELTA_TABLE_RULE_UNREADABLE"
     message = "the table's rule {rule} cannot be evaluated: {detail}"
-    remedy = "drop the constraint or correct the column; the table is unchanged"
+    remedy = "drop the constraint or correct the column; the statement has committed nothing"
     rule: str
     detail: str
 

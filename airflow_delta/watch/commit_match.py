@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, Metadata
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.log.history import is_produced_by
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
-from airflow_delta.core.predicate import NO, evaluate_files, is_partition_only, parse_predicate
+from airflow_delta.core.predicate import NO, evaluate_files
 from airflow_delta.core.table_features.feature import columns_of
 from airflow_delta.watch.commit_filter import CommitFilter
+from airflow_delta.watch.partition_predicate import partition_predicate
 
 _MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 _CHANGED = ("numOutputRows", "numUpdatedRows", "numDeletedRows")  # of a MERGE, the first one counts copied rows too
@@ -28,7 +28,7 @@ def fulfills(commit: CommitActions, wanted: CommitFilter, metadata: Metadata | N
         table: URI of the table, for errors.
 
     Raises:
-        InvalidPredicateError: ``partitions`` is not a condition on the table's columns.
+        InvalidPredicateError: ``partitions`` is not a condition on the table's columns, or one that only Spark could decide.
         InvalidStatementError: It names a column that does not partition the table.
     """
     info = commit.commit_info
@@ -49,10 +49,7 @@ def fulfills(commit: CommitActions, wanted: CommitFilter, metadata: Metadata | N
 def _touches(partitions: str, files: pa.Table, metadata: Metadata, table: str) -> bool:
     """Whether one of the files is in such a partition; a removed file without partition values may be."""
     schema = columns_of(metadata)
-    predicate = parse_predicate(partitions, schema, table)
-    if not is_partition_only(predicate, metadata.partition_columns):
-        detail = f"partitions must name only partition columns of {table}, found {partitions!r}"
-        raise InvalidStatementError(statement="CommitFilter", detail=detail)
+    predicate = partition_predicate(partitions, schema, metadata.partition_columns, table=table, sensor="DeltaCommitSensor")
     known = files.filter(pc.is_valid(files["partition_values"]))
     if len(known) < len(files):
         return True

@@ -61,12 +61,14 @@ class CommitWindow:
     @classmethod
     def lately(cls, within: Any) -> CommitWindow:
         """The last hours before each poll: a timedelta, or a text such as ``2h``, ``90 min`` or ``1 day 12 hours``."""
-        length = round(within / timedelta(milliseconds=1)) if isinstance(within, timedelta) else None
+        length = round(within.total_seconds() * 1_000) if isinstance(within, timedelta) else None  # pendulum's cannot divide
         if isinstance(within, str):
             short = _SHORT.fullmatch(within.strip())
             length = interval_milliseconds(f"{short[1]} {_UNITS[short[2].lower()]}" if short else within)
         if length is None or length <= 0:
-            detail = f"fresh_within must be a timedelta, or an interval such as '2h' or '90 min', found {shortened(within)}"
+            detail = (
+                f"fresh_within must be a timedelta above 0, or an interval such as '2h' or '90 min', found {shortened(within)}"
+            )
             raise InvalidStatementError(statement=_STATEMENT, detail=detail)
         return cls(start=0, within=length)
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
+from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.record_counts import NUM_RECORDS
-from airflow_delta.core.predicate import is_partition_only, parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.watch.commit_watch import LISTED_EVERY, head_version
+from airflow_delta.watch.partition_predicate import partition_predicate
 from airflow_delta.watch.waits import PartitionWait
 
 _COUNTED = (NUM_RECORDS.name, "deletion_vector")
@@ -38,7 +38,7 @@ class PartitionWatch:
 
         Raises:
             InvalidStatementError: The condition names a column that does not partition the table.
-            InvalidPredicateError: It is not a condition on the table's columns.
+            InvalidPredicateError: It is not a condition on the table's columns, or one that only Spark could decide.
             CorruptLogError: The log cannot be read.
             OSError: The storage does not answer.
         """
@@ -66,12 +66,11 @@ def rows_in(snapshot: Snapshot, partitions: str) -> int:
 
     Raises:
         InvalidStatementError: It names a column that does not partition the table.
-        InvalidPredicateError: It is not a condition on the table's columns.
+        InvalidPredicateError: It is not a condition on the table's columns, or one that only Spark could decide.
     """
-    predicate = parse_predicate(partitions, snapshot.schema, snapshot.table_uri)
-    if not is_partition_only(predicate, snapshot.partition_columns):
-        detail = f"partitions must name only partition columns of {snapshot.table_uri}, found {partitions!r}"
-        raise InvalidStatementError(statement="DeltaPartitionSensor", detail=detail)
+    predicate = partition_predicate(
+        partitions, snapshot.schema, snapshot.partition_columns, table=snapshot.table_uri, sensor="DeltaPartitionSensor"
+    )
     files = snapshot.files(predicate, _COUNTED)
     hidden = pc.fill_null(pc.struct_field(files["deletion_vector"], "cardinality"), 0)
     return pc.sum(pc.fill_null(pc.subtract(files[NUM_RECORDS.name], hidden), 1)).as_py() or 0

@@ -172,8 +172,10 @@ def test_a_statement_that_fails_ends_the_sequence_and_those_before_it_stay_commi
     parts = sequence(tmp_path)
     missing = AlterStatement(table=str(tmp_path / "none"), changes=(SetProperties({"x": "1"}),))
     broken = replace(parts, statements=(*parts.statements[:3], missing, parts.statements[3]), names=())
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(TableNotFoundError) as failed:
         execute(tmp_path, statement=broken)
+    committed = "0 as version 0, 2 as version 1"
+    assert f"] statement 3 (4 of 5; committed before it: {committed}): " in str(failed.value)
     assert [(table, operation) for table, operation, _ in commits(tmp_path)] == [entry[:2] for entry in ALL[:2]]
 
 
@@ -194,8 +196,12 @@ def test_the_same_statement_twice_commits_twice_in_one_task(tmp_path):
         ({"names": ("a",)}, "a name of its own, found 1 for 2"),
         ({"names": ("a", "b\nc")}, "a name has letters"),
         ({"names": ("a", "")}, "a name has letters"),
-        ({"statements": (PinStatement(tables=(PinnedTable(alias="t", table="/t"),), id="1"),)}, "a statement cannot be"),
-        ({"statements": (SequenceStatement(statements=(OptimizeStatement(table="/t"),)),)}, "a statement cannot be"),
+        (
+            {"statements": (PinStatement(tables=(PinnedTable(alias="t", table="/t"),), id="1"),)},
+            "a statement must be a value such",
+        ),
+        ({"statements": (SequenceStatement(statements=(OptimizeStatement(table="/t"),)),)}, "a statement must be a value such"),
+        ({"statements": ("OPTIMIZE t",)}, r"such as MergeStatement\(...\) or OptimizeStatement\(...\), found 'OPTIMIZE t'"),
     ],
 )
 def test_a_sequence_that_cannot_be_run_is_refused(arguments, text):
@@ -228,6 +234,7 @@ def test_on_spark_a_gate_that_does_not_hold_ends_the_sequence_and_the_next_try_g
 
     failed = run(spark, spec(1, 4)).typed_error()
     assert isinstance(failed, ExpectationFailedError)
+    assert failed.statement_place == "statement gate (3 of 5; committed before it: bronze as version 0, silver as version 0)"
     assert (rows(bronze), rows(silver)) == ([0, 1, 2, 3, 4], [0, 1])
     document = run(spark, spec(2, 5))
     results = document.outcome.details[STATEMENTS_KEY]

@@ -65,6 +65,11 @@ def document(operation, metrics=(), *, files=None, **attributes):
             document("VACUUM", {"numFilesToDelete": 5, "numDeletedFiles": 5, "sizeOfDataToDelete": 9}),
             "VACUUM: 5 files deleted, version 1, 18.8 s",
         ),
+        (document("PUBLISH", {"numPublished": 1}, already_committed=True), "PUBLISH: 1 published, version 1, published before"),
+        (
+            document("COPY INTO", {"numKnownFiles": 0}, committed=False),
+            "COPY INTO: no file found, neither new nor loaded before, version 1, 18.8 s",
+        ),
         (document("CHECKPOINT", {"numActions": 12, "numFiles": 1}), "CHECKPOINT: 12 actions written, version 1, 18.8 s"),
         (document("HEALTH", details={"findings": []}), "HEALTH: 0 findings, version 1, 18.8 s"),
         (document("WRITE\n", {"numOutputRows": "many"}), "WRITE\\n: committed, version 1, 18.8 s"),

@@ -8,12 +8,12 @@ from unittest.mock import Mock
 
 import pendulum
 import pytest
-from airflow.sdk import DAG, Asset, XComArg
+from airflow.sdk import DAG, Asset, BaseOperator, XComArg, task_group
 
 from airflow_delta import operators
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, RelativePathError
-from airflow_delta.core.statements import CheckpointStatement
+from airflow_delta.core.statements import CheckpointStatement, DeleteStatement
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS
 from airflow_delta.operators import (
     DeltaAlterOperator,
@@ -30,6 +30,7 @@ from airflow_delta.operators import (
     DeltaRestoreOperator,
     DeltaResultOperator,
     DeltaSqlOperator,
+    DeltaStatementsOperator,
     DeltaTableHealthOperator,
     DeltaUpdateOperator,
     DeltaVacuumOperator,
@@ -40,6 +41,7 @@ from airflow_delta.operators import (
     UpgradeProtocol,
     Version,
 )
+from airflow_delta.operators.task_delta import delta_task
 from airflow_delta.sensors import DeltaCommitSensor
 
 ALL = [getattr(operators, name) for name in operators.__all__ if name.endswith("Operator")]
@@ -47,6 +49,10 @@ ALL.append(DeltaCommitSensor)
 T = {"task_id": "t", "table": "/t"}
 JOB = DeltaJob(statement=CheckpointStatement(table="/t"), scratch_uri="/s", code_uri="/c")
 OURS = {"id": "BIGINT"}
+
+
+def rows(spark):
+    return spark.range(3)
 
 
 def flags_and_numbers(operator):
@@ -87,6 +93,14 @@ def test_the_flags_and_numbers_of_operators_are_found():
             lambda: DeltaVacuumOperator(**T, retention_hour=5),
             "unexpected argument 'retention_hour'.*'retention_hours'",
         ),
+        (
+            lambda: DeltaDeleteOperator(**T, predicate="id = 1"),
+            "unexpected argument 'predicate'; its own arguments are dry_run, publish, where",
+        ),
+        (lambda: DeltaVacuumOperator(**T, spark_conn_id="s"), "unexpected argument 'spark_conn_id'; did you mean 'conn_id'"),
+        (lambda: DeltaStatementsOperator(**T, statements=[]), "unexpected argument 'table': each statement names its own"),
+        (lambda: DeltaCommitSensor(**T, min_version="None"), "found 'None'; a template that finds nothing, such as an XCom"),
+        (delta_task(rows, **T, replace_wher="x"), "@task.delta is not valid: .*did you mean 'replace_where'"),
         (lambda: DeltaVacuumOperator(**T, lite=True, inventory="{{ i }}"), "exclude each other"),
         (
             lambda: DeltaVacuumOperator(**T, dry_run="maybe"),
@@ -217,6 +231,29 @@ def test_a_template_that_renders_to_no_flag_fails_the_task_by_its_name(empty_tab
     assert "dry_run must be true or false, found 'maybe'" in str(run.errors[0])
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda where: DeltaDeleteOperator(**T, where=where),
+        lambda where: DeltaUpdateOperator(**T, assignments={"id": "1"}, where=where),
+        lambda where: DeltaStatementsOperator(task_id="t", statements={"s": DeleteStatement(table="/t", where=where)}),
+    ],
+    ids=["delete", "update", "one of several statements"],
+)
+def test_a_condition_whose_template_renders_to_none_never_becomes_all_rows(run_task, make):
+    run = run_task(lambda: make("{{ ti.xcom_pull('no such task') }}"), native=True)
+    [error] = run.errors
+    assert isinstance(error, InvalidStatementError)
+    assert "where must render to a condition" in error.detail
+
+
+def test_a_condition_that_another_task_returns_as_none_never_becomes_all_rows():
+    with DAG("d", schedule=None):
+        delete = DeltaDeleteOperator(**T, where=BaseOperator(task_id="nothing").output)
+    with pytest.raises(InvalidStatementError, match="where must render to a condition"):
+        delete.where = None  # as Airflow sets what the task has returned
+
+
 @pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 def test_mapped_operators_render_their_flags_and_numbers(empty_table, run_task, native):
     run = run_task(
@@ -254,3 +291,30 @@ def test_a_relative_table_fails_the_task_and_leaves_nothing_behind(tmp_path, mon
 def test_a_job_of_another_operator_names_full_uris(job):
     with pytest.raises(RelativePathError, match="is a relative path, and the job of another operator has no delta connection"):
         DeltaJob(**{"statement": CheckpointStatement(table="{{ t }}"), "scratch_uri": "/s", "code_uri": "/c", **job})
+
+
+def test_an_argument_of_a_mapped_task_group_or_of_the_dag_is_only_known_in_a_run():
+    @task_group
+    def care(table, hours):
+        DeltaVacuumOperator(task_id="vacuum", table=table, retention_hours=hours, engine="worker")
+        DeltaCommitSensor(task_id="wait", table=table, min_version=hours)
+
+    with DAG("care", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
+        care.partial(hours=168).expand(table=["/a", "/b"])
+        DeltaVacuumOperator(task_id="of_the_dag", table=dag.param("table", "/c"))
+    assert [task_id for task_id in dag.task_ids if task_id != "of_the_dag"] == ["care.vacuum", "care.wait"]
+
+
+def test_each_task_of_a_mapped_task_group_works_on_its_own_table(tmp_path, run_task):
+    tables = [str(tmp_path / name) for name in "ab"]
+
+    @task_group
+    def care(table):
+        DeltaCreateOperator(task_id="create", table=table, columns={"id": "BIGINT"}, engine="worker")
+
+    run = run_task(
+        lambda: DeltaCreateOperator(task_id="first", table=str(tmp_path / "c"), columns=OURS, engine="worker"),
+        more=lambda _: care.expand(table=tables),
+    )
+    assert run.errors == []
+    assert [DeltaLog.for_table(table).snapshot().version for table in tables] == [0, 0]

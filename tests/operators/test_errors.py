@@ -40,7 +40,7 @@ def test_a_source_without_a_column_and_a_failed_expectation_are_reported_and_cha
     assert (failed.expectation, failed.rows) == ("flights >= 0", 2)
     log = plain(capfd.readouterr().out)
     assert "[DELTA_SCHEMA_MISMATCH]" in log
-    assert "Remedy: correct the source or the expectation; the table is unchanged" in log
+    assert "Remedy: correct the source or the expectation; the statement has committed nothing" in log
     assert DeltaTable(str(table)).version() == 0
     assert {path.name for path in tmp_path.rglob("*.parquet")} == data_files
     assert not (tmp_path / "new").exists()

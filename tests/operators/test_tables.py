@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.local_log_store import LocalLogStore
@@ -18,6 +19,14 @@ def test_it_returns_uris_that_other_operators_take(tmp_path, monkeypatch):
     operator = DeltaTablesOperator(task_id="tables", root="silver", delta_conn_id="lake")
     assert operator.execute({}) == [f"{tmp_path}/silver/a", f"{tmp_path}/silver/b"]
     assert DeltaTablesOperator(task_id="none", root=f"{tmp_path}/gold").execute({}) == []
+
+
+def test_a_folder_without_tables_is_a_warning_as_its_mapped_tasks_are_skipped(tmp_path):
+    with capture_logs() as logged:
+        assert DeltaTablesOperator(task_id="tables", root=f"{tmp_path}/slver", pattern="s*").execute({}) == []
+    [warning] = [entry for entry in logged if entry["event"].startswith("Found")]
+    found_none = f"Found no tables below {tmp_path}/slver (pattern='s*', max_depth=3)"
+    assert (warning["log_level"], warning["event"].split(":")[0]) == ("warning", found_none)
 
 
 @pytest.mark.parametrize("wrong", [{"root": " "}, {"root": "/lake", "max_depth": -1}, {"root": "/lake", "max_depth": "deep"}])

@@ -12,6 +12,7 @@ from airflow.sdk import DAG
 from airflow_delta.catalogs.errors import CatalogUnavailableError, TableNameNotFoundError
 from airflow_delta.core.errors import (
     CredentialsExpiredError,
+    InvalidPredicateError,
     InvalidStatementError,
     StorageFullError,
     StorageUnavailableError,
@@ -415,3 +416,9 @@ def test_a_dag_waits_for_the_run_of_another(table, run_dag, xcom, how):
     thread.join()
     assert run.state == "success"
     assert xcom(run, "wait") == 2
+
+
+def test_a_condition_that_only_spark_can_decide_is_refused_instead_of_taking_any_commit(table, context):
+    table.write(day="2013-01-01")
+    with pytest.raises(InvalidPredicateError, match="without Spark"):
+        poke(sensor(table, min_version=1, partitions="year(day) = 1999"), context)

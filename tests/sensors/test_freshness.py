@@ -4,6 +4,7 @@ import os
 import time
 from datetime import timedelta
 
+import pendulum
 import pytest
 
 from airflow_delta.core.errors import InvalidStatementError
@@ -83,6 +84,7 @@ def test_a_commit_that_grew_old_before_it_was_seen_does_not_count(table):
         ("45s", 45_000),
         ("1 day 12 hours", 36 * HOUR),
         (timedelta(minutes=5), 300_000),
+        (pendulum.duration(minutes=5), 300_000),
     ],
 )
 def test_the_time_is_an_interval(text, milliseconds):

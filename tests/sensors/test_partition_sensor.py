@@ -8,9 +8,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
+from structlog.testing import capture_logs
 
-from airflow_delta.core.errors import DeltaError, InvalidStatementError, StorageUnavailableError
+from airflow_delta.core.errors import DeltaError, InvalidPredicateError, InvalidStatementError, StorageUnavailableError
 from airflow_delta.core.log.file_names import checkpoint_path, commit_path
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.local_log_store import LocalLogStore
@@ -214,3 +216,46 @@ def test_a_column_that_does_not_partition_the_table_ends_the_wait(table):
         poke(table, partitions="id = 1")
     with pytest.raises(DeltaError):
         poke(table, partitions="nothing = 1")
+
+
+UNDECIDED = ["day = DATE'None'", "year(day) = 1999", "day >= current_date()", "day = DATE'2026-01-02' OR day = DATE'None'"]
+
+
+@pytest.mark.parametrize("partitions", UNDECIDED)
+def test_a_condition_that_only_spark_can_decide_is_refused_instead_of_counting_every_partition(table, partitions):
+    table.write(day="2026-01-01", rows=50)
+    with pytest.raises(InvalidPredicateError, match="compares partition columns with literals of their type, without Spark"):
+        poke(table, partitions=partitions)
+
+
+def test_a_column_that_does_not_partition_the_table_is_refused_with_those_that_do(table):
+    table.write(day="2026-01-01", rows=50)
+    with pytest.raises(InvalidStatementError, match=r"\(those are day\), found 'id = 5'"):
+        poke(table, partitions="id = 5")
+
+
+def said(logged):
+    return "\n".join(entry["event"] for entry in logged)
+
+
+def test_at_the_timeout_the_log_says_what_the_table_has(table):
+    table.write(day="2026-01-01", rows=50)
+    with pytest.raises(AirflowSensorTimeout), capture_logs() as logged:
+        sensor(table, timeout=0.01, poke_interval=0.01).execute(new_context())
+    assert f"found: the latest commit of {table.root} is version 1 (WRITE), of 20" in said(logged)
+
+
+def test_at_the_timeout_in_the_triggerer_the_log_says_what_the_table_has(table):
+    ended = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
+    with pytest.raises(AirflowSensorTimeout), capture_logs() as logged:
+        sensor(table, deferrable=True).resume_execution(TRIGGER_FAIL_REPR, ended, new_context())
+    assert f"found: the latest commit of {table.root} is version 0" in said(logged)
+
+
+def test_at_the_timeout_the_log_says_that_there_is_no_table(tmp_path):
+    waiting = DeltaPartitionSensor(
+        task_id="wait", table=str(tmp_path / "none"), partitions=DAY, timeout=0.01, poke_interval=0.01
+    )
+    with pytest.raises(AirflowSensorTimeout), capture_logs() as logged:
+        waiting.execute(new_context())
+    assert f"The wait timed out; found: no Delta table at {tmp_path / 'none'}" in said(logged)

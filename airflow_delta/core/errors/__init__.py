@@ -63,7 +63,7 @@
     ├── InvalidCommitError             one commit that breaks a rule of the protocol
     ├── MissingRecordCountError        an added file lacks its number of rows
     ├── MultipleSourceRowsMatchedError a MERGE that is ambiguous
-    ├── ExpectationFailedError         an expectation failed before the commit
+    ├── ExpectationFailedError         an expectation failed; nothing was committed
     ├── RetentionTooShortError         a vacuum that would break readers
     ├── VacuumLiteImpossibleError      commits that a lite vacuum needs were cleaned up
     ├── VacuumIncompleteError          the storage did not delete all files         (retryable)

@@ -19,12 +19,14 @@ class DeltaError(Exception):
         retryable: Whether the same work can succeed when it is run again from the latest snapshot.
         message: Text of the error; its braces name fields.
         remedy: What the user can do; its braces name fields.
+        statement_place: Of one of several statements: which it is, and what those before it have committed.
     """
 
     code: ClassVar[str] = "DELTA_ERROR"
     retryable: ClassVar[bool] = False
     message: ClassVar[str] = "the operation failed"
     remedy: ClassVar[str] = "see the log of the job"
+    statement_place: str = ""
 
     def __init_subclass__(cls, *, is_variant: bool = False) -> None:
         super().__init_subclass__()
@@ -35,7 +37,8 @@ class DeltaError(Exception):
         _REGISTRY[cls.code] = cls
 
     def __str__(self) -> str:
-        return printable(f"[{self.code}] {self.claim()}. Remedy: {self.remedy.format(**self.attributes())}.")
+        place = f"{self.statement_place}: " if self.statement_place else ""
+        return printable(f"[{self.code}] {place}{self.claim()}. Remedy: {self.remedy.format(**self.attributes())}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (_REGISTRY.get(self.code, type(self)), self.attributes())
@@ -47,7 +50,8 @@ class DeltaError(Exception):
 
     def attributes(self) -> dict[str, Any]:
         """The error's fields by name: JSON values only."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return given if self.statement_place else {name: value for name, value in given.items() if name != "statement_place"}
 
     def to_json(self) -> dict[str, Any]:
         """The error as a JSON object: ``code``, ``retryable``, ``text``, ``attributes``."""
@@ -63,7 +67,10 @@ class DeltaError(Exception):
         attributes = {name: value for name, value in document["attributes"].items() if name in known}
         try:
             # JSON has no tuples, and no field is a list.
-            return error(**{name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()})
+            values: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()
+            }
+            return error(**values)
         except TypeError:  # a field is missing
             return None
 

@@ -193,8 +193,8 @@ class ExpectationFailedError(DeltaError):
     """
 
     code = "DELTA_EXPECTATION_FAILED"
-    message = "the expectation {expectation!r} failed before the commit to {table}"
-    remedy = "correct the source or the expectation; the table is unchanged"
+    message = "the expectation {expectation!r} failed on {table}"
+    remedy = "correct the source or the expectation; the statement has committed nothing"
     table: str
     expectation: str
     rows: int | None

@@ -7,6 +7,7 @@ errors, although Spark may understand them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,9 @@ _SHAPES: tuple[type[Any], ...] = (*_OPERATORS, exp.NullSafeNEQ, exp.Is, exp.In, 
 _PARTS = {"this", "expression", "expressions", "low", "high"}
 """The parts of a shape that are read; a part that another version of sqlglot adds makes it opaque, not wrong."""
 
+_MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>")
+"""What sqlglot says of a comparison without its other side."""
+
 
 def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str = "UTC") -> Expression:
     """The predicate that ``sql`` says about rows of ``schema``.
@@ -72,7 +76,8 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
     except RecursionError as error:
         raise InvalidPredicateError(table=table, predicate=sql, detail="it is nested too deeply") from error
     except UNPARSABLE as error:
-        detail = str(error).split("\n", 1)[0]
+        cause = error.__cause__ or error  # of "Failed to parse into", which does not say where
+        detail = _MISSING.sub(r"an operand of \1 is missing", str(cause).split("\n", 1)[0]).rstrip(".")
         raise InvalidPredicateError(
             table=table, predicate=sql, detail=f"it is not a single SQL condition ({detail})"
         ) from error

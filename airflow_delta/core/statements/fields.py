@@ -81,7 +81,7 @@ def converted_value(statement: str, name: str, value: Any, kind: Any) -> Any:
             return found
     allowed = " or ".join(filter(None, map(_described, alternatives)))
     words = [word for alternative in alternatives for word in _words(alternative)]
-    detail = f"{name} must be {allowed}, found {shortened(value)}{nearest(value, words)}"
+    detail = f"{name} must be {allowed}, found {shortened(value)}{nearest(value, words) or _of_template(value)}"
     raise InvalidStatementError(statement=statement, detail=detail)
 
 
@@ -119,6 +119,13 @@ def nearest(value: Any, words: Iterable[str]) -> str:
     """The end of an error's text: which of the words may have been meant."""
     found = get_close_matches(value.strip().lower(), list(words), n=1) if isinstance(value, str) else []
     return f"; did you mean {str(found[0])!r}?" if found else ""
+
+
+def _of_template(value: Any) -> str:
+    """A hint for what a template makes of an XCom that is not there."""
+    return (
+        "; a template that finds nothing, such as an XCom that no task has pushed, renders to None" if value == "None" else ""
+    )
 
 
 def _waits(value: Any, kinds: tuple[Any, ...]) -> bool:

@@ -67,7 +67,7 @@ class StagedHandle:
         if not isinstance(document, Mapping) or not {"table", "id"} <= document.keys():
             detail = (
                 f"expected the XCom delta_staged of the task that staged, as a dict or as JSON text, found {shortened(value)}; "
-                "in a template write {{ ti.xcom_pull(task_ids='...', key='delta_staged') | tojson }}"
+                "write task.output['delta_staged'], as text {{ ti.xcom_pull(task_ids='...', key='delta_staged') | tojson }}"
             )
             raise InvalidStatementError(statement="StagedHandle", detail=detail)
         return cls(**{field.name: document[field.name] for field in fields(cls) if field.name in document})

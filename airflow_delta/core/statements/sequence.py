@@ -10,6 +10,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.alter import AlterStatement
 from airflow_delta.core.statements.copy_into import CopyIntoStatement
 from airflow_delta.core.statements.expect import ExpectStatement
+from airflow_delta.core.statements.fields import shortened
 from airflow_delta.core.statements.health import HealthStatement, MaintenanceStatement
 from airflow_delta.core.statements.maintenance import (
     CheckpointStatement,
@@ -25,7 +26,6 @@ from airflow_delta.core.statements.merge import MergeStatement
 from airflow_delta.core.statements.new_tables import CloneStatement, ConvertStatement, CreateStatement
 from airflow_delta.core.statements.restore import RestoreStatement
 from airflow_delta.core.statements.row_statements import DeleteStatement, UpdateStatement
-from airflow_delta.core.statements.validation import require_type
 from airflow_delta.core.statements.write import WriteStatement
 
 TableStatement = (
@@ -74,7 +74,12 @@ class SequenceStatement:
 
     def __post_init__(self) -> None:
         for statement in self.statements:
-            require_type("SEQUENCE", "a statement", statement, get_args(TableStatement))
+            if not isinstance(statement, get_args(TableStatement)):
+                raise InvalidStatementError(
+                    statement="SEQUENCE",
+                    detail=f"a statement must be a value such as MergeStatement(...) or OptimizeStatement(...), "
+                    f"found {shortened(statement)}; several with names are a mapping of names to statements",
+                )
         names = tuple(self.names) or tuple(map(str, range(len(self.statements))))
         if not names:
             raise InvalidStatementError(statement="SEQUENCE", detail="it needs one statement or more")

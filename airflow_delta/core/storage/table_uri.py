@@ -44,5 +44,7 @@ def absolute(uri: str, detail: str) -> str:
         RelativePathError: It is relative.
     """
     if uri.strip() and is_relative(uri):
+        if uri == "None":  # as text
+            detail += "; a template that finds nothing, such as an XCom that no task has pushed, renders to None"
         raise RelativePathError(path=uri, detail=detail)
     return uri

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.jvm import Py4JJavaError, analyzed, is_connect
 from airflow_delta.spark.statement.python_function import call_function
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
+
+_FORMAT = re.compile(r"data source: `?(?P<name>[\w.]{1,100}?)`?\.(?!\w)")
+"""In what Spark says of a format that it does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,4 +143,7 @@ def readable(source: str) -> Iterator[None]:
     except (Py4JJavaError, PySparkException) as error:
         if "DATA_SOURCE_NOT_FOUND" not in str(error):
             raise
-        raise SourceUnreadableError(source=source, detail="Spark does not have its format") from error
+        found = _FORMAT.search(str(error))
+        name = f" {found['name']}" if found else ""
+        detail = f"Spark does not have its format{name}; csv, json, parquet, orc and text are built in, others need a package"
+        raise SourceUnreadableError(source=source, detail=detail) from error

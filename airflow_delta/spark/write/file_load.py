@@ -136,7 +136,12 @@ def typed_content_errors() -> Iterator[None]:
         failed, causes = _FAILED_READ.search(text), [found["cause"] for found in _CAUSE.finditer(text)]
         if failed is None or not any(sign in cause for sign in _OF_CONTENT for cause in causes):
             raise
-        raise SourceUnreadableError(source=failed["file"], detail=" ".join(causes[-1].split())) from error
+        detail = " ".join(causes[-1].split())
+        if any(
+            "[MALFORMED_RECORD" in cause for cause in causes
+        ):  # whose last cause may be no more than 'For input string: "x"'
+            detail = f"a row does not fit the columns ({detail}); correct it, or name a rescued_column, which keeps such rows"
+        raise SourceUnreadableError(source=failed["file"], detail=detail) from error
 
 
 def _read(spark: SparkSession, statement: CopyIntoStatement, new: NewFiles) -> DataFrame:

@@ -52,7 +52,17 @@ def test_several_features_are_reported_as_text():
 
 def test_a_check_on_the_whole_result_shows_its_answer_and_no_number_of_rows():
     error = ExpectationFailedError(table="t", expectation="SELECT false", rows=None, example="Row(false=False)")
-    assert "the commit to t: expected one row with TRUE, found Row(false=False). Remedy" in str(error)
+    assert "failed on t: expected one row with TRUE, found Row(false=False). Remedy" in str(error)
+
+
+def test_an_error_of_one_of_several_statements_says_which_wherever_it_arrives():
+    place = "statement gate (3 of 4; committed before it: silver as version 7)"
+    raised = ExpectationFailedError(table="t", expectation="id < 5", rows=2, example="Row(id=9)", statement_place=place)
+    for copy in (raised, pickle.loads(pickle.dumps(raised)), DeltaError.from_json(json.loads(json.dumps(raised.to_json())))):
+        assert str(copy) == (
+            f"[DELTA_EXPECTATION_FAILED] {place}: the expectation 'id < 5' failed on t: 2 row(s), for example Row(id=9). "
+            "Remedy: correct the source or the expectation; the statement has committed nothing."
+        )
 
 
 def test_a_winner_of_another_engine_may_call_anything_its_job():

@@ -229,7 +229,8 @@ def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(sql):
     ("sql", "detail"),
     [
         ("", "a single SQL condition"),
-        ("delay >", "a single SQL condition"),
+        ("delay >", "a single SQL condition (an operand of GT is missing. Line 1, Col: 7)"),
+        ("delay == = 1", "a single SQL condition (an operand of EQ is missing. Line 1, Col: 10)"),
         ("delay = 1 carrier", "a single SQL condition"),
         ("delay = 1; DROP TABLE x", "a single SQL condition"),
         ("SELECT 1", "a single SQL condition"),

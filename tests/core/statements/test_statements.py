@@ -67,7 +67,7 @@ FEED = TableSource("feed")
         lambda: WriteStatement(table="t", source=FEED, txn=(" ", 1)),
         lambda: WriteStatement(table="t", source=FEED, user_metadata={"a": 1}),
         lambda: WriteStatement(table="t", source=FEED, user_metadata="x" * 100_001),
-        lambda: CopyIntoStatement(table="t", path="p", format="csv", user_metadata="x" * 100_001),
+        lambda: CopyIntoStatement(table="t", path="/p", format="csv", user_metadata="x" * 100_001),
         lambda: WriteStatement(table="t", source=FEED, properties={"a": 1}),
         lambda: OptimizeStatement(table="t", target_file_size=0),
         lambda: OptimizeStatement(table="t", z_order_by=("a", " ")),

@@ -222,11 +222,12 @@ def test_what_fails_behind_the_commit_does_not_delete_its_files(copy, folder, re
 @pytest.mark.parametrize(
     ("statement", "good", "bad", "reason"),
     [
-        ({}, "1,a", "x,y,z", r"Malformed CSV record: x,y,z"),
+        ({}, "1,a", "x,y,z", r"a row does not fit the columns \(.*Malformed CSV record: x,y,z.*name a rescued_column"),
+        ({}, "1,a", "x,y", r"a row does not fit the columns \(For input string: \"x\"\); correct it, or name a rescued_column"),
         ({"format": "json", "schema": SCHEMA}, '{"id": 1}', '{"id": ', r"Unexpected end-of-input"),
         ({"format": "parquet", "schema": SCHEMA}, None, "PAR1 and nothing else", r"is not a Parquet file"),
     ],
-    ids=["csv", "json", "parquet"],
+    ids=["csv, a value too many", "csv, no number", "json", "parquet"],
 )
 def test_a_broken_file_among_good_ones_is_named_with_the_reason_and_not_tried_again(
     copy, folder, table, statement, good, bad, reason
@@ -316,5 +317,5 @@ def test_a_session_that_ignores_broken_files_does_not_make_them_count_as_loaded(
 @pytest.mark.parametrize("format_", ["avro", "no_such_format"])
 def test_a_format_that_spark_does_not_have_is_told(copy, folder, format_):
     folder.put("a", "x")
-    with pytest.raises(SourceUnreadableError, match=r"(?i)avro|does not have its format"):
+    with pytest.raises(SourceUnreadableError, match=r"(?i)avro|does not have its format no_such_format; csv, json"):
         copy(format=format_)

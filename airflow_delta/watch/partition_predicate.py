@@ -1,0 +1,35 @@
+"""The condition that says which partitions a sensor waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_delta.core.errors import InvalidPredicateError, InvalidStatementError
+from airflow_delta.core.predicate import Expression, is_exact, is_partition_only, parse_predicate
+from airflow_delta.core.schema import StructType
+
+
+def partition_predicate(partitions: str, schema: StructType, columns: Sequence[str], *, table: str, sensor: str) -> Expression:
+    """The predicate of a condition on partition columns, which the log alone decides for every file.
+
+    Args:
+        partitions: The condition, as Spark SQL.
+        schema: Of the table.
+        columns: Those that partition it.
+        table: Its URI, for the errors.
+        sensor: Who waits, for the errors.
+
+    Raises:
+        InvalidStatementError: It names a column that does not partition the table.
+        InvalidPredicateError: It is not a condition on the table's columns, or only Spark could decide it: the files that are
+            left undecided would count as if it held for them, and end the wait too early.
+    """
+    predicate = parse_predicate(partitions, schema, table)
+    if not is_partition_only(predicate, columns):
+        own = f"those are {', '.join(columns)}" if columns else "the table is not partitioned"
+        detail = f"partitions must name only partition columns of {table} ({own}), found {partitions!r}"
+        raise InvalidStatementError(statement=sensor, detail=detail)
+    if not is_exact(predicate):
+        detail = "a sensor compares partition columns with literals of their type, without Spark, and something here is neither"
+        raise InvalidPredicateError(table=table, predicate=partitions, detail=detail)
+    return predicate
