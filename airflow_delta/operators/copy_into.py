@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_delta.core.statements import CopyIntoStatement, Expectation
+from airflow_delta.core.statements import CopyIntoStatement, Expectation, Statement
+from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.job import DeltaJobOperator
 
@@ -116,3 +118,13 @@ class DeltaCopyIntoOperator(DeltaJobOperator):
         self.user_metadata = user_metadata
         self.dry_run = dry_run
         self.publish: Any = publish
+
+    def statement(self) -> Statement:
+        """What is to be loaded.
+
+        Raises:
+            RelativePathError: The path is relative: the job would find another folder, or none.
+        """
+        if isinstance(self.path, str) and not is_template(self.path):
+            absolute(self.path, "no connection gives a root to the files of a COPY INTO")
+        return super().statement()

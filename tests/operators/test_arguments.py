@@ -318,3 +318,11 @@ def test_each_task_of_a_mapped_task_group_works_on_its_own_table(tmp_path, run_t
     )
     assert run.errors == []
     assert [DeltaLog.for_table(table).snapshot().version for table in tables] == [0, 0]
+
+
+@pytest.mark.parametrize("path", ["in", "in/orders", "None"])
+def test_a_relative_path_of_files_to_load_is_refused_when_the_dag_is_parsed(path):
+    given = {"task_id": "t", "table": "/t", "format": "csv"}
+    with pytest.raises(RelativePathError, match=f"'{path}' is a relative path, and no connection gives a root to the files"):
+        operators.DeltaCopyIntoOperator(path=path, **given)
+    assert operators.DeltaCopyIntoOperator(path="in/{{ ds }}", **given).path == "in/{{ ds }}"

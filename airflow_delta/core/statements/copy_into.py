@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
-from airflow_delta.core.statements.fields import convert_fields, exclude_each_other, is_settled, is_template
+from airflow_delta.core.statements.fields import convert_fields, exclude_each_other, is_settled
 from airflow_delta.core.statements.publish import Publish
 from airflow_delta.core.statements.validation import expectations, require_mapping, require_text, texts
-from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.core.user_metadata import check_user_metadata
 
 TEXT_FORMATS = frozenset({"csv", "json", "xml"})
@@ -83,7 +82,11 @@ class CopyIntoStatement:
 
     def __post_init__(self) -> None:
         convert_fields(self)
-        self._check_texts()
+        for name in ("table", "path", "format"):
+            require_text("COPY INTO", name, getattr(self, name))
+        for name in ("pattern", "schema", "rescued_column"):
+            if getattr(self, name) is not None:
+                require_text("COPY INTO", name, getattr(self, name))
         for name in ("select", "partition_by", "cluster_by"):
             object.__setattr__(self, name, texts("COPY INTO", name, getattr(self, name), may_be_empty=True))
         for name in ("options", "properties"):
@@ -103,15 +106,6 @@ class CopyIntoStatement:
             detail = f"rescued_column goes with the formats {', '.join(sorted(TEXT_FORMATS))}, not with {self.format}"
             raise InvalidStatementError(statement="COPY INTO", detail=detail)
         object.__setattr__(self, "expect", expectations("COPY INTO", self.expect))
-
-    def _check_texts(self) -> None:
-        for name in ("table", "path", "format"):
-            require_text("COPY INTO", name, getattr(self, name))
-        if not is_template(self.path):
-            absolute(self.path, "no connection gives a root to the files of a COPY INTO")
-        for name in ("pattern", "schema", "rescued_column"):
-            if getattr(self, name) is not None:
-                require_text("COPY INTO", name, getattr(self, name))
 
 
 def _check_reads_all(options: Mapping[str, str]) -> None:

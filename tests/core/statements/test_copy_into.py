@@ -2,18 +2,11 @@
 
 import pytest
 
-from airflow_delta.core.errors import InvalidStatementError, RelativePathError
+from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import CopyIntoStatement
 from airflow_delta.core.statements.json_form import statement_from_json, to_json
 
 GIVEN = {"table": "t", "path": "/in", "format": "csv"}
-
-
-@pytest.mark.parametrize("path", ["in", "in/orders", "None"])
-def test_a_relative_path_is_refused_before_any_spark_is_started(path):
-    with pytest.raises(RelativePathError, match=f"'{path}' is a relative path, and no connection gives a root to the files"):
-        CopyIntoStatement(**GIVEN | {"path": path})
-    assert CopyIntoStatement(**GIVEN | {"path": "in/{{ ds }}"}).path == "in/{{ ds }}"
 
 
 @pytest.mark.parametrize(
