@@ -17,7 +17,7 @@ CPU_SECONDS, MEBIBYTES = 2.0, 300
 SMALL = 1_000_000  # bytes; the limits hold for files below
 ROWS_PER_SECOND = 5_000_000  # of CPU; what hands out honest rows takes time for each, however small their file
 GROUPS = 8
-QUICK = 12  # one attack of so many
+QUICK = 24  # one attack of so many
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ SIZE = Size(files=2000, commits=20)
 GENEROUS = {"time": 1000.0, "memory": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_both_sides_of_each_case_find_the_same(case, tmp_path):
     outcome = measure(dataclasses.replace(case, **GENEROUS), case.make(tmp_path, SIZE), runs=1)

@@ -3,11 +3,13 @@
 import json
 
 import pendulum
+import pytest
 from deltalake import DeltaTable
 
 from flights_conflict_alert import dag
 
 
+@pytest.mark.slow
 def test_the_losing_task_reports_the_winner_and_tries_again(tmp_path, run_dag, xcom, concurrent_writer):
     table = tmp_path / "contested"
     winner = concurrent_writer(table, "RESTORE")

@@ -214,6 +214,7 @@ def rows(table):
     return sorted(DeltaLog.for_table(table).snapshot().to_arrow().read_all()["id"].to_pylist())
 
 
+@pytest.mark.slow
 def test_on_spark_a_gate_that_does_not_hold_ends_the_sequence_and_the_next_try_goes_on_behind_the_last_commit(spark, tmp_path):
     bronze, silver = str(tmp_path / "bronze"), str(tmp_path / "silver")
 

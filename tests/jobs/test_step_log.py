@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from airflow_delta.core.statements import MergeStatement, OperationResult, TableSource
@@ -23,6 +24,7 @@ from airflow_delta.shipping.scripts import job_script
 MOST_LINES = 25
 
 
+@pytest.mark.slow
 def test_the_log_of_a_trivial_merge_is_a_line_for_each_step_and_no_result_document(tmp_path):
     table, feed = tmp_path / "table", tmp_path / "feed"
     for part in range(16):

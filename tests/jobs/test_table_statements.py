@@ -93,6 +93,7 @@ def test_what_cannot_be_done_is_one_typed_error(spark, tmp_path, make, error, co
     assert DeltaTable(table).version() == 0
 
 
+@pytest.mark.slow
 def test_a_script_makes_a_table_under_spark_submit(tmp_path):
     spec = tmp_path / "create.json"
     spec.write_text(json.dumps({"statement": {"$type": "create", "table": f"{tmp_path}/new", "columns": "id BIGINT"}}))

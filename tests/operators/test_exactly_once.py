@@ -92,6 +92,7 @@ def clear(ti, task_id):
         clear_task_instances(session.query(TaskInstance).filter(*wanted).all(), session)
 
 
+@pytest.mark.slow
 def test_a_driver_killed_at_its_commit_has_committed_once_and_a_cleared_task_commits_again(table, feed, run_task):
     killer = Killer(table, lambda: len(commit_files(table)) > 1)
     results, sibling_runs = [], []

@@ -185,6 +185,7 @@ if number == 1:
 """
 
 
+@pytest.mark.slow
 def test_a_retry_ends_an_orphan_that_does_not_end_by_itself_and_does_its_work_once(
     empty_table, recording_submit, run_task, tmp_path
 ):

@@ -64,6 +64,7 @@ def test_it_holds_our_code_and_the_packages_with_what_they_need_in_the_versions_
     assert not [name for name in names if re.search(r"^bin/|/RECORD$|^\w+/(tests|include)/|__pycache__|s3fs", name)]
 
 
+@pytest.mark.slow
 def test_equal_inputs_give_equal_bytes_and_an_equal_name_wherever_it_is_made(tmp_path):
     places = [tmp_path / "here", tmp_path / "elsewhere" / "deeper"]
     for place in places:
@@ -74,6 +75,7 @@ def test_equal_inputs_give_equal_bytes_and_an_equal_name_wherever_it_is_made(tmp
     assert str(tmp_path).encode() not in b"".join(map(zipfile.ZipFile(first).read, zipfile.ZipFile(first).namelist()))
 
 
+@pytest.mark.slow
 def test_extras_and_further_packages_are_chosen(tmp_path):
     chosen = Environment(extras=("s3",), packages=("six",), platforms=CLUSTER)
     assert chosen.requirements() == [f"{name}=={version(name)}" for name in ("pandas", "pyarrow", "s3fs", "six")]

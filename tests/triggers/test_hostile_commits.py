@@ -118,6 +118,7 @@ def test_an_asset_gets_events_of_commits_of_any_size(table):
     assert (event["from_version"], event["to_version"], event["commits"], event["rows"]) == (2, 3, 2, 16_001)
 
 
+@pytest.mark.slow
 def test_many_large_logs_keep_no_other_wait_from_its_thread(table, monkeypatch):
     """They are read one after the other, each for minutes perhaps, while all triggers share a few threads."""
     read, may_be_read = BoundedLog.run_in_process, threading.Event()

@@ -19,11 +19,11 @@ def reported(failures, seed):
 
 
 def test_a_sample_of_mutated_tables_is_refused_by_a_typed_error_or_read_right():
-    failures, answers = run(SEED, 200)
+    failures, answers = run(SEED, 80)
     assert not failures, reported(failures, SEED)
-    assert answers["latest answered"] > 60
-    assert answers["rows answered"] > 20
-    assert answers["latest refused"] > 20
+    assert answers["latest answered"] > 20
+    assert answers["rows answered"] > 5
+    assert answers["latest refused"] > 5
 
 
 @pytest.mark.slow

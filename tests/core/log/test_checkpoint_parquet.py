@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+import pytest
+
 READ = """
 import random, struct, sys
 from pathlib import Path
@@ -23,6 +25,7 @@ print(found.count("read"), found.count("corrupt"))
 """
 
 
+@pytest.mark.slow
 def test_a_damaged_footer_is_a_corrupt_log_and_not_the_end_of_the_process(real_table):
     table = real_table()
     for number in range(3):

@@ -108,6 +108,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("after", [False, True])
 def test_a_failure_at_any_operation_leaves_the_state_and_the_next_call_finishes(call, after):

@@ -15,6 +15,7 @@ WITHOUT_D = {"numRecords": 3, "minValues": {"n": 1}, "maxValues": {"n": 3}, "nul
 WITHOUT_N = {"numRecords": 3, "minValues": {"d": 1.0}, "maxValues": {"d": 3.0}, "nullCount": {"d": 0}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "expected"),
     [

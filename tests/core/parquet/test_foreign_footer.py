@@ -64,6 +64,7 @@ def test_a_column_with_broken_statistics_is_named_and_no_other(edit, expected):
     assert footer_with(edit).unreadable == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [5, 40], ids=["bound", "unknown field"])
 def test_lists_of_any_size_where_none_belong_are_not_built(place):
     many = Field(LIST, Items(LIST, [Items(STRUCT, [{}] * 200_000)] * 2))
@@ -90,6 +91,7 @@ def test_a_row_group_that_lacks_a_column_leaves_it_without_statistics():
     assert footer.unreadable == {len(EVERY) - 2, len(EVERY) - 1}
 
 
+@pytest.mark.slow
 def test_no_footer_that_arrow_reads_ends_the_process():
     command = [sys.executable, "-m", hostile_footers.__name__]
     ended = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)

@@ -146,6 +146,7 @@ def test_appends_of_many_processes_fill_consecutive_versions_and_lose_nothing(
         assert found == [(row,) for row in rows]
 
 
+@pytest.mark.slow
 def test_racing_appends_give_each_row_an_id_of_its_own_and_each_version_a_later_time(make_table, duckdb_connection):
     processes, appends = SMALL
     table = make_table(**{"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"})
@@ -163,6 +164,7 @@ def test_racing_appends_give_each_row_an_id_of_its_own_and_each_version_a_later_
     assert sorted(n for (n,) in duckdb_connection.sql(f"SELECT n FROM delta_scan('{table.uri}')").fetchall()) == rows
 
 
+@pytest.mark.slow
 @races(small=PLACES)
 def test_appends_race_with_those_of_another_engine_and_nothing_is_lost(make_table, place, processes, appends):
     table = make_table(place)
@@ -179,6 +181,7 @@ def test_appends_race_with_those_of_another_engine_and_nothing_is_lost(make_tabl
     assert sorted(theirs.to_pyarrow_table()["n"].to_pylist()) == rows
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_each_commit_whole_or_not_at_all(make_table):
     table = make_table(**{"delta.checkpointInterval": "3"})
     table.go.touch()

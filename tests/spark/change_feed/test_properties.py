@@ -90,7 +90,7 @@ def check(recorded, uri, *, options, statements):
 
 @given(options=tables, statements=st.lists(st.one_of(updates, deletes, merges), min_size=1, max_size=2))
 @settings(
-    max_examples=5,
+    max_examples=2,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -94,6 +94,7 @@ def test_an_update_puts_no_null_where_there_must_be_none_at_any_depth(create, wr
     assert seen("id, v, s.x") == [(0, 1, 1), (1, 1, 1), (2, 1, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("properties", [{}, DELETION_VECTORS])
 def test_a_merge_violates_no_constraint_with_updates_or_inserts(create, write_rows, put_together, seen, properties):
     create("id BIGINT, v BIGINT, w BIGINT", constraints={"sum": "v + w < 10"}, properties=properties)

@@ -126,6 +126,7 @@ def test_a_write_is_refused_for_as_many_rows_as_spark_counts_and_takes_all_other
     assert found(table) == collected(spark, f"SELECT * FROM ({stored}) WHERE {condition}")
 
 
+@pytest.mark.slow
 @RUN
 @given(values=rows, others=rows, condition=conditions, new=NEW_VALUES, partitioned=st.booleans())
 def test_an_update_and_a_merge_are_refused_exactly_when_a_new_row_breaks_the_constraint(

@@ -275,6 +275,7 @@ def test_a_commit_that_is_not_json_is_an_error(spark, table):
     assert caught.value.file == commit_path(11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [MULTI_PART, V2_JSON])
 def test_a_task_that_dies_leaves_the_checkpoint_before_in_force(spark, table, monkeypatch, kind):
     if kind.is_v2:
@@ -351,6 +352,7 @@ def test_the_kind_is_one_that_the_table_allows():
         allowed_kind(MULTI_PART, V2)
 
 
+@pytest.mark.slow
 def test_tables_in_s3_are_written_by_workers(spark, s3, monkeypatch):  # noqa: F811 - the fixture
     table = S3Table(spark, s3)
     for number in range(5):
@@ -416,6 +418,7 @@ ACTIONS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     commits=st.lists(st.lists(ACTIONS, max_size=6), min_size=1, max_size=6),

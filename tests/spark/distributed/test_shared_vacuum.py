@@ -48,6 +48,7 @@ def test_the_driver_lists_where_arrow_learns_no_times(spark, s3_table):
     )
 
 
+@pytest.mark.slow
 def test_a_shared_vacuum_deletes_what_any_other_would(spark, s3_table):
     s3_table.write_rows("SELECT 5L AS id, 1L AS p", mode=WriteMode.OVERWRITE)
     alone = s3_table.log.vacuum(0, dry_run=True, enforce_retention=False)

@@ -227,6 +227,7 @@ def check(spark, table, where, *, updates):
     assert found(table) == expected(spark, query), where
 
 
+@pytest.mark.slow
 @given(where=PREDICATES, updates=st.booleans())
 @settings(RUN, max_examples=6)
 def test_any_condition_means_what_spark_says(spark, table, where, updates):

@@ -102,6 +102,7 @@ def test_four_merges_of_ranges_of_their_own_commit_without_a_retry(run_all, read
     assert read() == [(key, key + 1000) for job in range(JOBS) for key in clustered(job)]
 
 
+@pytest.mark.slow
 def test_four_merges_that_rewrite_the_same_files_all_commit_and_report_their_retries(run_all, read, table):
     make(table, existing(hashed), files=2)
     results = run_all([upsert(hashed(job)) for job in range(JOBS)])
