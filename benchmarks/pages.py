@@ -133,8 +133,7 @@ def report(table: str, version: int, at: datetime, writer: dict[str, Any]) -> di
         "head": head,
         "due": ["optimize"],
         "duration_ms": 1_234,
-        "conflicts": [conflict] if version % CONFLICT_EVERY == 1 else [],
-    }
+    } | ({"conflicts": [conflict]} if version % CONFLICT_EVERY == 1 else {})
 
 
 def history(table: str, version: int, writer: dict[str, Any]) -> dict[str, Any]:
