@@ -48,8 +48,8 @@ class RelativePathError(DeltaError):
     code = "DELTA_RELATIVE_PATH"
     message = "{path!r} is a relative path, and {detail}"
     remedy = (
-        "write a URI or an absolute path, or set the table root (the host) of the delta connection; "
-        "names such as sales.orders need a catalog in it"
+        "write a URI or an absolute path; tables may be relative to the table root (the host) of the delta connection, "
+        "and have names such as sales.orders where it has a catalog"
     )
     path: str
     detail: str
