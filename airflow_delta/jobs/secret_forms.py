@@ -56,9 +56,10 @@ _CLAUSE = re.compile(
 _NAMED = re.compile(
     r"(?<![\w.-])(?:-{1,2}D?)?(?P<name>[A-Za-z_][\w.-]{0,300}+)(?:''|\"\"|\\{0,8}['\"]?)\s{0,5}(?:=>|[=:]|(?<=\w),)\s{0,5}"
 )
+# Before Python 3.11.5, a possessive group takes one character too many: only classes are possessive here.
 _VALUE = re.compile(
-    rf"(?P<twice>''|\"\"){_BEGINS}(?P<doubled>(?:(?P=twice){{2}}|(?!(?P=twice))[^\n])*+)|"
-    r"(?:[bBuUrRfF]{1,2}(?=['\"]))?(?P<mark>['\"])(?P<quoted>(?:\\.|(?P=mark){2}|(?!(?P=mark))[^\\\n])*+)"
+    rf"(?P<twice>''|\"\"){_BEGINS}(?P<doubled>(?:[^'\"\n]++|(?P=twice){{2}}|(?!(?P=twice))[^\n])*)|"
+    r"(?:[bBuUrRfF]{1,2}(?=['\"]))?(?P<mark>['\"])(?P<quoted>(?:[^\\'\"\n]++|\\.|(?P=mark){2}|(?!(?P=mark))[^\\\n])*)"
     r"|\\{1,8}['\"](?P<escaped>[^\\'\"\n]*+)"
     r"|(?P<bare>[^\s'\",;)}&]++)"
 )

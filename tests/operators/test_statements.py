@@ -87,7 +87,7 @@ def statements_operator(**arguments):
         ([], "one statement or more"),
         ("OPTIMIZE", "a list or a mapping of names"),
         (OptimizeStatement(table="/t"), "a list or a mapping of names"),
-        (["OPTIMIZE"], "a statement cannot be 'OPTIMIZE'"),
+        (["OPTIMIZE"], r"a statement must be a value such as MergeStatement\(...\).*, found 'OPTIMIZE'"),
         ({"delta_version": OptimizeStatement(table="/t")}, "delta_version cannot be a name"),
         ({"a b": OptimizeStatement(table="/t")}, "a name has letters"),
     ],
