@@ -96,8 +96,8 @@ def rows() -> Iterator[dict[str, Any]]:
             at = now - timedelta(minutes=versions - version, seconds=number)
             dag_id, task_id, run = f"dag_{number % DAGS:02}", f"load_{number}", f"scheduled__{version:05}"
             writer = {"dag_id": dag_id, "task_id": task_id, "run_id": run, "map_index": -1}
-            told = {"reports": [report(table, version, at, writer)]}
-            for key, value in {REPORT_KEY: told, HISTORY_KEY: history(table, version, writer)}.items():
+            reported = {"reports": [report(table, version, at, writer)]}
+            for key, value in {REPORT_KEY: reported, HISTORY_KEY: history(table, version, writer)}.items():
                 yield {
                     "dag_run_id": 1_000_000 + version,
                     "task_id": task_id,

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from airflow_delta.core.errors.base import DeltaError
 
+NOTHING_RENDERED = "; a template that finds nothing, such as an XCom that no task has pushed, renders to None"
+"""The end of a detail where the text ``None`` was found."""
+
 
 @dataclass(kw_only=True, eq=False)
 class InvalidStatementError(DeltaError):

@@ -19,6 +19,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.errors.statement import NOTHING_RENDERED
 
 Number = Annotated[int | str, int]
 """A whole number, its text, or a template that renders to one."""
@@ -81,7 +82,8 @@ def converted_value(statement: str, name: str, value: Any, kind: Any) -> Any:
             return found
     allowed = " or ".join(filter(None, map(_described, alternatives)))
     words = [word for alternative in alternatives for word in _words(alternative)]
-    detail = f"{name} must be {allowed}, found {shortened(value)}{nearest(value, words) or _of_template(value)}"
+    detail = f"{name} must be {allowed}, found {shortened(value)}"
+    detail += nearest(value, words) or (NOTHING_RENDERED if value == "None" else "")
     raise InvalidStatementError(statement=statement, detail=detail)
 
 
@@ -119,13 +121,6 @@ def nearest(value: Any, words: Iterable[str]) -> str:
     """The end of an error's text: which of the words may have been meant."""
     found = get_close_matches(value.strip().lower(), list(words), n=1) if isinstance(value, str) else []
     return f"; did you mean {str(found[0])!r}?" if found else ""
-
-
-def _of_template(value: Any) -> str:
-    """A hint for what a template makes of an XCom that is not there."""
-    return (
-        "; a template that finds nothing, such as an XCom that no task has pushed, renders to None" if value == "None" else ""
-    )
 
 
 def _waits(value: Any, kinds: tuple[Any, ...]) -> bool:

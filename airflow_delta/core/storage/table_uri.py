@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from airflow_delta.core.errors import RelativePathError
+from airflow_delta.core.errors.statement import NOTHING_RENDERED
 
 ABSOLUTE = r"^/|^[A-Za-z][A-Za-z0-9+.-]+:/"
 """Paths of the log that are not relative to the table's root; for Arrow, which has no ``is_relative``."""
@@ -45,6 +46,6 @@ def absolute(uri: str, detail: str) -> str:
     """
     if uri.strip() and is_relative(uri):
         if uri == "None":  # as text
-            detail += "; a template that finds nothing, such as an XCom that no task has pushed, renders to None"
+            detail += NOTHING_RENDERED
         raise RelativePathError(path=uri, detail=detail)
     return uri

@@ -137,9 +137,8 @@ def typed_content_errors() -> Iterator[None]:
         if failed is None or not any(sign in cause for sign in _OF_CONTENT for cause in causes):
             raise
         detail = " ".join(causes[-1].split())
-        if any(
-            "[MALFORMED_RECORD" in cause for cause in causes
-        ):  # whose last cause may be no more than 'For input string: "x"'
+        is_malformed = any("[MALFORMED_RECORD" in cause for cause in causes)
+        if is_malformed:  # its last cause may be no more than 'For input string: "x"'
             detail = f"a row does not fit the columns ({detail}); correct it, or name a rescued_column, which keeps such rows"
         raise SourceUnreadableError(source=failed["file"], detail=detail) from error
 

@@ -32,7 +32,7 @@ UNREADABLE: Final = (
     EOFError,
     FileNotFoundError,
     LookupError,
-    NotImplementedError,
+    NotImplementedError,  # pyiceberg, of an Avro schema or a type that it does not know
     PathOutsideTableError,
     RecursionError,
     ResolveError,
