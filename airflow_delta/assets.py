@@ -10,6 +10,7 @@ import airflow_delta.airflow_extra  # noqa: F401
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_delta.catalogs.table_name import TableName, is_path
+from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.validation import require_text
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import absolute, local_path, scheme_of
@@ -50,12 +51,15 @@ def delta_asset(
         watcher: What ``DeltaCommitEventTrigger`` takes besides these: ``start``, ``poll_interval``, ...
 
     Raises:
-        InvalidStatementError: The table is no text, or its URI holds credentials, or names no bucket.
+        InvalidStatementError: The table is no text, or its URI holds credentials, or names no bucket; or a watcher's argument
+            is given without ``watch``.
         InvalidTableNameError: It is neither a URI nor a name of two or three parts.
         RelativePathError: It is a relative path, which would be another asset on each machine.
         AirflowFeatureMissingError: The table lies on Azure, and Airflow 3.0 would forget its container.
     """
     require_text("delta_asset", "table", table)
+    if watcher and not watch:
+        raise InvalidStatementError(statement="delta_asset", detail=f"{', '.join(sorted(watcher))} expects watch=True")
     if is_path(table):
         uri = sanitize_uri(absolute(table, "an asset has one URI on all machines"))
     else:

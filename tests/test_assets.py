@@ -44,6 +44,11 @@ def test_every_spelling_is_one_uri_and_one_name_in_lineage(table, uri, lineage):
         assert delta_asset("flights", table).uri == uri  # Airflow changes nothing more
 
 
+def test_arguments_of_a_watcher_are_refused_where_nothing_watches():
+    with pytest.raises(InvalidStatementError, match="poll_interval, start expects watch=True"):
+        delta_asset("flights", "/lake/flights", start="earliest", poll_interval=5)
+
+
 @pytest.mark.parametrize("table", ["s3://KEY:SECRET@lake/flights", "s3:///flights"])
 def test_credentials_in_a_uri_are_refused_and_not_shown(table):
     with pytest.raises(InvalidStatementError) as raised:

@@ -34,6 +34,7 @@ __all__ = [
     "HAS_SHARED_STREAMS",
     "HAS_STATE_STORES",
     "HAS_TRIGGER_KILLS",
+    "MAPPED_FLAG",
     "NEVER_EXPIRE",
     "RetryAction",
     "RetryDecision",
@@ -48,6 +49,9 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+MAPPED_FLAG = "_airflow_from_mapped"
+"""The argument by which Airflow tells a constructor that its other arguments are those of one mapped task."""
 
 NEVER_EXPIRE: timedelta = getattr(airflow.sdk, "NEVER_EXPIRE", timedelta.max)
 """How long a state store keeps what is needed as long as the DAG run exists."""

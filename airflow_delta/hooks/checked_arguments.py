@@ -13,7 +13,7 @@ from airflow.sdk.bases.operator import BaseOperatorMeta
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import converted_value, nearest
-from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES, RetryPolicy
+from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES, MAPPED_FLAG, RetryPolicy
 from airflow_delta.hooks.retry_policy import DEFAULT, failing_fast, policy_arguments
 
 LATER = "{{ an argument that only a run has }}"
@@ -22,7 +22,7 @@ LATER = "{{ an argument that only a run has }}"
 NO_CONDITION = (
     "where must render to a condition, but its template, or the task it comes from, gave None, which would mean all rows"
 )
-"""For a DAG with ``render_template_as_native_obj``, and for the result of a task that returned nothing."""
+"""For a DAG with ``render_template_as_native_obj``, for the result of a task that returned nothing, and in ``expand``."""
 
 Operator = TypeVar("Operator")
 
@@ -33,6 +33,8 @@ class CheckedOperatorMeta(BaseOperatorMeta):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - it is a metaclass
         """The operator. Raises ``InvalidStatementError`` for arguments that no template can make right."""
         operator = super().__call__(*args, **kwargs)
+        if kwargs.get(MAPPED_FLAG) and kwargs.get("where", "") is None:
+            raise operator.invalid(NO_CONDITION)
         operator.check_arguments()
         operator.template_fields = [name for name in operator.template_fields if _is_given(getattr(operator, name))]
         return operator

@@ -61,17 +61,17 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def print_outcome(document: ResultDocument, *, is_by_hand: bool = False) -> int:
-    """Print a job's error, or by hand its result, and return the exit code that says the same.
+    """Print a job's error, by hand its traceback or its result too, and return the exit code that says the same.
 
-    Who submits by program finds the result at ``result_uri``: a driver's output is mixed with Spark's, cut, and on a cluster
-    out of reach.
+    Who submits by program finds both at ``result_uri``, and an operator logs the traceback from there: a driver's output is
+    mixed with Spark's, cut, and on a cluster out of reach.
     """
     match document.typed_error():
         case None if is_by_hand:
             sys.stdout.write(f"{document.to_text()}\n")
         case None:
             pass
-        case (JobFailedError() | FunctionFailedError()) as failure:
+        case (JobFailedError() | FunctionFailedError()) as failure if is_by_hand:
             sys.stderr.write(f"{printable_lines(document.traceback)}{failure}\n")
         case refusal:
             sys.stderr.write(f"{refusal}\n")

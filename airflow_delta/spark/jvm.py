@@ -161,7 +161,8 @@ def checkpointed(rows: DataFrame) -> DataFrame:
 def release_checkpoint(rows: DataFrame) -> None:
     """Free what ``localCheckpoint`` keeps of these rows; Spark Connect does so when its client forgets them."""
     if not is_connect(rows.sparkSession):
-        analyzed_plan(rows).rdd().unpersist(False)
+        kept = analyzed_plan(rows).rdd()
+        kept.sparkContext().unpersistRDD(kept.id(), False)  # as unpersist(), which warns of rows that are gone
 
 
 def repeats(rows: DataFrame) -> bool:

@@ -41,6 +41,7 @@ def test_the_log_of_a_trivial_merge_is_a_line_for_each_step_and_no_result_docume
     )
     lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
     assert len(lines) <= MOST_LINES, lines
+    assert not [line for line in lines if "locally checkpointed" in line]
     assert all(" INFO SparkContext: " in line for line in lines if " INFO " in line)  # versions
     steps = [line.partition(" s  ")[2] for line in lines if " s  " in line]
     steps = [step for step in steps if not step.startswith("Stage ")]  # of a busy machine

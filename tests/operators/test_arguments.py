@@ -254,6 +254,16 @@ def test_a_condition_that_another_task_returns_as_none_never_becomes_all_rows():
         delete.where = None  # as Airflow sets what the task has returned
 
 
+def test_a_mapped_condition_that_is_none_never_becomes_all_rows():
+    with DAG("d", schedule=None):
+        delete = DeltaDeleteOperator.partial(**T).expand(where=["id = 1", None])
+        anywhere = DeltaDeleteOperator.partial(task_id="all").expand(table=["/t"])
+    assert delete.unmap({"where": "id = 1"}).where == "id = 1"
+    assert anywhere.unmap({"table": "/t"}).where is None
+    with pytest.raises(InvalidStatementError, match="where must render to a condition"):
+        delete.unmap({"where": None})
+
+
 @pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 def test_mapped_operators_render_their_flags_and_numbers(empty_table, run_task, native):
     run = run_task(
