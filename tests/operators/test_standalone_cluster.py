@@ -1,4 +1,4 @@
-"""Jobs on a standalone Spark cluster, in client mode; one of its processes is killed in the middle of a MERGE.
+"""Jobs on a standalone Spark cluster, in client mode; one of its processes is killed in the middle of a statement.
 
 ``CLUSTER_KILLS`` says how often each is killed: each time with other settings, at another moment of the statement.
 """
@@ -44,8 +44,8 @@ PAUSE_SECONDS = 20
 
 FILES, ROWS_OF_A_FILE = 8, 50_000
 ROWS = FILES * ROWS_OF_A_FILE
-TASKS = 20
-"""Of Spark, in a MERGE of these; there is one more, so that none has committed when so many are done."""
+TASKS = {"merge": 20, "optimize": 2}
+"""Of Spark, in a statement on these; there is one more, so that none has committed when so many are done."""
 COLUMNS = "id, name, number, text"
 BASE = f"""SELECT range AS id, 'row ' || range AS name, range % 31 AS number,
                   md5(range::VARCHAR) || sha256(range::VARCHAR) AS text FROM range({ROWS})"""
@@ -96,7 +96,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """A table of several files, a feed for it, and as ``expected.parquet`` the rows after the MERGE."""
+    """A table of several files, a feed for it, and as ``merge.parquet`` and ``optimize.parquet`` the rows after each."""
     folder = tmp_path_factory.mktemp("original")
     with duckdb.connect() as connection:
         connection.sql(f"CREATE TABLE base AS {BASE}")
@@ -108,7 +108,8 @@ def original(tmp_path_factory):
         connection.sql(
             f"""SELECT {COLUMNS} FROM base ANTI JOIN feed USING (id)
                 UNION ALL SELECT {COLUMNS} FROM feed WHERE NOT gone OR id >= {ROWS}"""
-        ).write_parquet(str(folder / "expected.parquet"))
+        ).write_parquet(str(folder / "merge.parquet"))
+        connection.sql("FROM base").write_parquet(str(folder / "optimize.parquet"))
     return folder
 
 
@@ -147,6 +148,14 @@ def merge(tables, **spark):
     )
 
 
+def optimize(tables, **spark):
+    """Sort the whole table along two columns."""
+    return DeltaOptimizeOperator(task_id="optimize", table=str(tables / "table"), z_order_by=["number", "id"], **spark)
+
+
+STATEMENTS = {"merge": merge, "optimize": optimize}
+
+
 def reported(run):
     """What a task returned, without durations, sizes of files, and where its table lies."""
     result = {name: value for name, value in run.result.items() if name not in {"table", "sources", "details"}}
@@ -179,7 +188,7 @@ def test_operators_do_and_report_on_the_cluster_what_they_do_and_report_locally(
         assert reported(there) == reported(here)
         assert there.state == "success"
     for folder in (tables, tmp_path / "local"):
-        assert differences(folder / "table", original / "expected.parquet") == {"lost": 0, "doubled": 0}
+        assert differences(folder / "table", original / "merge.parquet") == {"lost": 0, "doubled": 0}
         assert DeltaTable(str(folder / "written")).count() == DeltaTable(str(folder / "feed")).count()
 
 
@@ -201,9 +210,9 @@ class Mishap(threading.Thread):
         progress: How far the statement was.
     """
 
-    def __init__(self, cluster, table, kind, chance):
+    def __init__(self, cluster, table, kind, chance, tasks):
         super().__init__(daemon=True)
-        self.cluster, self.table, self.kind, self.chance = cluster, table, kind, chance
+        self.cluster, self.table, self.kind, self.chance, self.tasks = cluster, table, kind, chance, tasks
         self.victim, self.was_committed, self.progress = None, None, "not begun"
         self.next_commit = table / "_delta_log" / f"{DeltaTable(str(table)).version() + 1:020d}.json"
         self.files_before, self.executors_before = len(self.files()), cluster.executors()
@@ -219,10 +228,10 @@ class Mishap(threading.Thread):
         self.join()
 
     def run(self):
-        tasks = self.tasks_before + self.chance.randrange(TASKS)
+        tasks = self.tasks_before + self.chance.randrange(self.tasks)
         self.wait_until(lambda: set(self.cluster.executors()).difference(self.executors_before))
         self.wait_until(lambda: self.cluster.finished_tasks() >= tasks)
-        if tasks < self.tasks_before + TASKS // 2:  # in the middle of a task; the last ones could be over by then
+        if tasks < self.tasks_before + self.tasks // 2:  # in the middle of a task; the last ones could be over by then
             self.wait_until(self.next_commit.exists, self.chance.uniform(0, 1))
         while self.victim is None and not self.job_has_ended.wait(0.01):
             tasks, files = self.cluster.finished_tasks() - self.tasks_before, len(self.files()) - self.files_before
@@ -269,14 +278,17 @@ def processes_of_driver(table):
     ]
 
 
+@pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("number", range(KILLS))
-def test_a_merge_commits_once_and_loses_or_doubles_no_row(cluster, original, tables, run_task, capsys, victim, number):
-    table, expected = tables / "table", original / "expected.parquet"
+def test_a_statement_commits_once_and_loses_or_doubles_no_row(
+    cluster, original, tables, run_task, capsys, statement, victim, number
+):
+    table, expected = tables / "table", original / f"{statement}.parquet"
     chance = random.Random(f"{victim} {number}")
     mode = "speculation" if victim == "paused executor" else [*MODES][(VICTIMS.index(victim) + number) % len(MODES)]
-    with Mishap(cluster, table, victim, chance) as mishap:
-        run = run_task(lambda: merge(tables, **spark_on("spark_cluster", mode)), retries=2)
+    with Mishap(cluster, table, victim, chance, TASKS[statement]) as mishap:
+        run = run_task(lambda: STATEMENTS[statement](tables, **spark_on("spark_cluster", mode)), retries=2)
 
     found = differences(table, expected)
     made = [origin.token for _, origin in origins(table) if origin.token is not None]
@@ -284,7 +296,7 @@ def test_a_merge_commits_once_and_loses_or_doubles_no_row(cluster, original, tab
     folders = len([*table.glob("write-*")])
     with capsys.disabled():
         outcome = f"errors {errors}, commits {len(made)}, rows {found}, folders of files {folders}"
-        sys.stdout.write(f"\n{victim} {number}: {mishap.victim} after {mishap.progress}; {mode}; {outcome}\n")
+        sys.stdout.write(f"\n{statement}, {victim} {number}: {mishap.victim} after {mishap.progress}; {mode}; {outcome}\n")
     assert mishap.victim is not None
     assert not mishap.was_committed
     assert (run.state, found, len(made)) == ("success", {"lost": 0, "doubled": 0}, 1)

@@ -13,6 +13,7 @@ from tests.core.data_files.test_kept_columns_of_writers import (
     kept_of,
     rewrite,
 )
+from tests.spark.session_settings import session_settings
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,10 @@ WRITERS = {
 def test_files_of_spark(spark, tmp_path, writer):
     count, codec = 2_500, WRITERS[writer].get("compression", "snappy")
     rows = spark.range(0, count, 1, 1).selectExpr(*(f"{value} AS `{name}`" for name, value in COLUMNS.items()))
-    rows.write.options(**WRITERS[writer]).parquet(f"file:{tmp_path}/old")
+    types = {key: value for key, value in WRITERS[writer].items() if key.startswith("spark.")}  # no options before Spark 4.2
+    options = {key: value for key, value in WRITERS[writer].items() if key not in types}
+    with session_settings(spark, types):
+        rows.write.options(**options).parquet(f"file:{tmp_path}/old")
     (source,) = (tmp_path / "old").glob("*.parquet")
     target = tmp_path / "new" / "new.parquet"
     target.parent.mkdir()
