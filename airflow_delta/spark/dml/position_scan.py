@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -69,7 +70,7 @@ class PositionScan:
                     yield rows.filter(self._passing(self.key_filter, rows))
             elif keys is None:
                 yield from self._read(files, most_rows=_STREAMED_ROWS)
-            elif self.unless is None and all(map(_is_plain, self.schema.types)):
+            elif self.unless is None and all(map(_is_plain, self.schema.types)) and _joins_batches():
                 yield from _with_keys(keys, self.schema, self._read(files, most_rows=_STREAMED_ROWS))
             else:
                 for rows in self._read(files):
@@ -138,6 +139,14 @@ def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]
     right = Declaration("table_source", TableSourceNodeOptions(wanted))
     options = HashJoinNodeOptions("left semi", names, names, left_output=schema.names, right_output=[])
     yield from Declaration("hashjoin", options, inputs=[left, right]).to_reader(use_threads=False)
+
+
+@cache
+def _joins_batches() -> bool:
+    """Whether this pyarrow joins batches as they come. Older ones build the table of keys anew for each batch."""
+    from pyarrow import acero  # noqa: PLC0415 - as above
+
+    return hasattr(acero, "RecordBatchReaderSourceNodeOptions")
 
 
 def _is_plain(data_type: pa.DataType) -> bool:

@@ -48,10 +48,18 @@ def run_both(spark, run_merge, interrupted):
         barrier = threading.Barrier(len(merges))
 
         def held(merge):
-            return run_merge(**merge, log=interrupted(lambda: barrier.wait(COMMIT_TIMEOUT)), session=new_session(spark))
+            try:
+                return run_merge(**merge, log=interrupted(lambda: barrier.wait(COMMIT_TIMEOUT)), session=new_session(spark))
+            except BaseException:
+                barrier.abort()  # the other one waits in vain
+                raise
 
         with ThreadPoolExecutor() as threads:
-            return sorted(threads.map(held, merges), key=lambda result: result.version)
+            running = [threads.submit(held, merge) for merge in merges]
+        errors = [error for error in (merge.exception() for merge in running) if error is not None]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, threading.BrokenBarrierError)), errors[0])
+        return sorted((merge.result() for merge in running), key=lambda result: result.version)
 
     return run
 
