@@ -105,7 +105,7 @@ def test_the_tables_page_lists_what_tasks_reported_inside_airflows_own(standalon
 @in_airflows_menu
 def test_a_run_opens_in_airflow_and_not_inside_the_frame(standalone, browser, by_spark):
     browser.open("plugin/delta-tables")
-    browser.page.frame_locator("iframe").locator("a[data-airflow]").first.click()
+    browser.page.frame_locator("iframe").locator("a[data-airflow][href*='/by_spark/']").first.click()
     browser.page.wait_for_url("**/dags/by_spark/runs/**")
     browser.page.locator("iframe").wait_for(state="detached")
 

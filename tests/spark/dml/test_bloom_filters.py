@@ -26,6 +26,7 @@ from airflow_delta.spark.dml.update import update
 KEY = "substr(sha2(cast(id AS string), 256), 1, 36)"
 PROPERTIES = {"airflow_delta.bloomFilter.columns": "key"}
 FILES, ROWS = 6, 300
+sees_filters = pytest.mark.skipif(not hasattr(pq.ColumnChunkMetaData, "bloom_filter_offset"), reason="needs pyarrow 24")
 
 
 def snapshot(table):
@@ -106,6 +107,7 @@ def test_delete_and_update_open_only_the_files_of_the_keys(spark, filled):
     assert (changed.metrics["numUpdatedRows"], deleted.metrics["numDeletedRows"]) == (1, 1)
 
 
+@sees_filters
 def test_what_a_statement_writes_has_filters_again(spark, filled):
     log = DeltaLog.for_table(filled)
     update(spark, log, UpdateStatement(table=filled, where=f"key = '{key_of(spark, 10)}'", assignments={"n": "-1"}))
@@ -123,6 +125,7 @@ def test_rows_that_match_nothing_of_the_source_are_found_in_every_file(spark, fi
     assert merge(spark, DeltaLog.for_table(filled), statement).metrics["numTargetRowsDeleted"] == FILES * ROWS - 5
 
 
+@sees_filters
 @pytest.mark.parametrize("properties", [{}, {"airflow_delta.bloomFilter.numItems": "1000"}], ids=["counted", "given"])
 def test_our_reader_and_duckdb_find_every_value_of_every_type_that_sparks_writer_put_in(write_rows, table, properties):
     columns = {
