@@ -4,9 +4,11 @@ from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
+import sqlglot
 from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.core.predicate import TRUE
 from airflow_delta.core.statements import SqlSource, TableSource
 from airflow_delta.spark.constraints.column_references import without_qualifier
@@ -55,7 +57,11 @@ ALL = ["mon", "tue"]
         ("SELECT 1 AS id", []),
         ("SELECT * FROM t", [ALL]),
         ("SELECT * FROM t WHERE day = 'mon' AND id > 1 + 1", [["mon"]]),
-        ("SELECT * FROM t AS x WHERE (x.in.id = 2 OR x.day IN ('mon', 'thu')) AND length(x.day) = 3", [["mon"]]),
+        pytest.param(
+            "SELECT * FROM t AS x WHERE (x.in.id = 2 OR x.day IN ('mon', 'thu')) AND length(x.day) = 3",
+            [["mon"]],
+            marks=pytest.mark.skipif(not is_at_least(sqlglot.__version__, (30, 22)), reason="older sqlglot reads no column `in`"),
+        ),
         ("SELECT * FROM (SELECT day, id FROM t) WHERE day = 'mon'", [["mon"]]),
         ("SELECT * FROM (SELECT day AS id, id AS day FROM t) WHERE id = 'mon'", [ALL]),
         ("SELECT * FROM (SELECT * FROM t LIMIT 1) WHERE day = 'mon'", [ALL]),
