@@ -60,7 +60,7 @@ ALL = ["mon", "tue"]
         pytest.param(
             "SELECT * FROM t AS x WHERE (x.in.id = 2 OR x.day IN ('mon', 'thu')) AND length(x.day) = 3",
             [["mon"]],
-            marks=pytest.mark.skipif(not is_at_least(sqlglot.__version__, (30, 22)), reason="older sqlglot reads no column `in`"),
+            marks=pytest.mark.skipif(not is_at_least(sqlglot.__version__, (30, 22)), reason="needs sqlglot 30.22"),
         ),
         ("SELECT * FROM (SELECT day, id FROM t) WHERE day = 'mon'", [["mon"]]),
         ("SELECT * FROM (SELECT day AS id, id AS day FROM t) WHERE id = 'mon'", [ALL]),
