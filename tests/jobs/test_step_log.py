@@ -14,6 +14,7 @@ import pytest
 from deltalake import write_deltalake
 
 from airflow_delta.core.statements import MergeStatement, OperationResult, TableSource
+from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.jobs.main import print_outcome
 from airflow_delta.jobs.progress import log_progress
 from airflow_delta.jobs.result import ResultDocument, read_result, result_uri
@@ -108,3 +109,11 @@ def test_by_hand_the_result_is_printed(capsys):
     assert capsys.readouterr().out == ""
     assert print_outcome(ResultDocument(outcome=outcome), is_by_hand=True) == 0
     assert json.loads(capsys.readouterr().out)["outcome"]["version"] == 1
+
+
+def test_the_traceback_is_printed_by_hand_and_else_left_to_the_document(capsys):
+    failure = JobFailedError(table="/t", operation="MERGE", error="OSError", detail="broken")
+    document = ResultDocument.of_error(failure, "Traceback: here\n")
+    assert print_outcome(document) == print_outcome(document, is_by_hand=True) != 0
+    printed = capsys.readouterr().err
+    assert (printed.count("Traceback: here"), printed.count("broken")) == (1, 2)

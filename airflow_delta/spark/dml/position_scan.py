@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.data_files import ROW_INDEX
 from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
+from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.core.schema import StructType, arrow_schema
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.io.map_files import FileShares
@@ -34,6 +34,8 @@ _BATCH_VALUES = 1 << 20
 _MIN_BATCH_ROWS = 1 << 16
 _STREAMED_ROWS = 1 << 17  # larger batches live in memory that is new each time, which costs more than it saves
 _KEY = "__airflow_delta_key_"
+_JOINS_BATCHES = is_at_least(pa.__version__, (26, 0))
+"""Whether this pyarrow joins batches as they come; with an older one the table of keys is built anew for each batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class PositionScan:
                     yield rows.filter(self._passing(self.key_filter, rows))
             elif keys is None:
                 yield from self._read(files, most_rows=_STREAMED_ROWS)
-            elif self.unless is None and all(map(_is_plain, self.schema.types)) and _joins_batches():
+            elif self.unless is None and all(map(_is_plain, self.schema.types)) and _JOINS_BATCHES:
                 yield from _with_keys(keys, self.schema, self._read(files, most_rows=_STREAMED_ROWS))
             else:
                 for rows in self._read(files):
@@ -139,14 +141,6 @@ def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]
     right = Declaration("table_source", TableSourceNodeOptions(wanted))
     options = HashJoinNodeOptions("left semi", names, names, left_output=schema.names, right_output=[])
     yield from Declaration("hashjoin", options, inputs=[left, right]).to_reader(use_threads=False)
-
-
-@cache
-def _joins_batches() -> bool:
-    """Whether this pyarrow joins batches as they come. Older ones build the table of keys anew for each batch."""
-    from pyarrow import acero  # noqa: PLC0415 - as above
-
-    return hasattr(acero, "RecordBatchReaderSourceNodeOptions")
 
 
 def _is_plain(data_type: pa.DataType) -> bool:
