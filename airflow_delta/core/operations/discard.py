@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import Origin
@@ -22,6 +23,7 @@ from airflow_delta.core.operations.staged_folder import (
     AREA,
     decide,
     load,
+    missing_files,
     staged_files,
 )
 from airflow_delta.core.operations.table_log import TableLog
@@ -74,6 +76,8 @@ def _delete_files(log: TableLog, staged: StagedCommit) -> int:
         snapshot = log.refresh()
         known = [files.select(["path", "deletion_vector"]) for files in (snapshot.files(), snapshot.tombstones())]
         paths = paths.filter(pc.invert(pc.is_in(paths, named_paths(known, table=log.table_uri).combine_chunks())))
+    gone = missing_files(log.store, paths)
+    paths = paths.filter(pc.invert(pc.is_in(paths, pa.array(gone, pa.string()))))
     failed = delete_in_bulk(log.store, paths.combine_chunks())
     for failure in failed:
         _logger.warning("%s: %d discarded files are left to a vacuum: %s", log.table_uri, failure.number, failure.detail)
