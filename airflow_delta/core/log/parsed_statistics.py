@@ -5,6 +5,7 @@ Protocol: PROTOCOL.md, "Checkpoint Schema", "Per-file Statistics".
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Collection
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _CONTROL_CHARACTERS = "[\\x00-\\x1f]"
+_FIRST_INSTANT, _LAST_INSTANT = dt.datetime.min, dt.datetime.max  # noqa: DTZ901 - compared in UTC, or without a zone
 
 
 def statistics_json(parsed: pa.StructArray, instants: Collection[str] = ()) -> pa.StringArray:
@@ -67,8 +69,13 @@ def _escaped(texts: pa.Array) -> pa.StringArray:
 
 
 def _instant(values: pa.Array, *, zone: str) -> pa.StringArray:
-    """ISO with milliseconds, cut downwards also before 1970: readers add one to a maximum."""
-    floored = pc.floor_temporal(values.cast(pa.timestamp("us"), safe=False), unit="millisecond")
+    """ISO with milliseconds, cut downwards also before 1970: readers add one to a maximum.
+
+    Null before the year 1 and after 9999: Arrow's text of a year after 32767 names another one.
+    """
+    exact = values.cast(pa.timestamp("us"), safe=False)
+    is_sayable = pc.and_(pc.greater_equal(exact, _FIRST_INSTANT), pc.less_equal(exact, _LAST_INSTANT))
+    floored = pc.floor_temporal(pc.if_else(is_sayable, exact, pa.scalar(None, exact.type)), unit="millisecond")
     return pc.strftime(floored.cast(pa.timestamp("ms")), format=f"%Y-%m-%dT%H:%M:%S{zone}")
 
 

@@ -192,3 +192,14 @@ def test_each_type_has_the_json_that_delta_writes(values, kind, texts):
 def test_types_without_json_are_left_out():
     parsed = pa.array([{"b": b"x", "l": [1], "n": 1}])
     assert statistics_json(parsed).to_pylist() == ['{"n":1}']
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_times_of_years_that_have_no_text_are_left_out(zone):
+    """Arrow names the year 67536 as 2000: as a maximum that would hide rows."""
+    microseconds = pa.array([2_069_063_049_600_000_000, -(2**63), 2**63 - 1], pa.int64())
+    parsed = pa.StructArray.from_arrays([microseconds.cast(pa.timestamp("us", zone))], ["v"])
+    assert statistics_json(parsed).to_pylist() == ["{}"] * 3
+    bounds = pa.array([dt.datetime.min, dt.datetime.max]).cast(pa.timestamp("us", zone))  # noqa: DTZ901
+    texts = statistics_json(pa.StructArray.from_arrays([bounds], ["v"])).to_pylist()
+    assert [json.loads(text)["v"].rstrip("Z") for text in texts] == ["0001-01-01T00:00:00.000", "9999-12-31T23:59:59.999"]
