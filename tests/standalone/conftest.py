@@ -86,5 +86,7 @@ def browser(standalone, tmp_path_factory, request):
         process = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = process.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(60_000)
+        page.goto(standalone.url)  # logs in, which on Airflow 3.1 ends at its first page, whatever was asked for
+        page.wait_for_load_state("networkidle")
         yield Browser(page, standalone.url, pictures)
         process.close()
