@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
-from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema import StructField, StructType, all_fields
+from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.spark.constraints.column_rules import Identity, default_text, generation_text
 from airflow_delta.spark.constraints.identity import NumberedRows, numbered
 from airflow_delta.spark.constraints.violations import readable
@@ -65,7 +66,7 @@ def default_value(frame: DataFrame, field: StructField, *, table: str) -> Column
     """
     text = str(default_text(field))
     no_columns = frame.sparkSession.createDataFrame([], spark_types.StructType([]))
-    return _as_column(readable(no_columns, f"{field.name} DEFAULT {text}", text, table=table), field)
+    return of_column_type(readable(no_columns, f"{field.name} DEFAULT {text}", text, table=table), field)
 
 
 def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: StructType, *, table: str) -> DataFrame:
@@ -85,11 +86,21 @@ def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: St
     for field in schema.fields:
         if field.name in where:
             text = str(generation_text(field))
-            value = _as_column(readable(frame, f"{field.name} GENERATED ALWAYS AS ({text})", text, table=table), field)
+            value = of_column_type(readable(frame, f"{field.name} GENERATED ALWAYS AS ({text})", text, table=table), field)
             chosen = where[field.name]
             values[field.name] = value if chosen is None else F.when(chosen, value).otherwise(frame[quoted(field.name)])
     return frame.withColumns(values) if values else frame
 
 
-def _as_column(value: Column, field: StructField) -> Column:
-    return value.cast(to_spark(StructType((field,))).fields[0].dataType)
+def of_column_type(value: Column, field: StructField) -> Column:
+    """The value in the type of its column, in which its texts are compared as the column's collations say."""
+    wanted = to_spark(StructType((field,)))
+    if not holds_collation(field):
+        return value.cast(wanted.fields[0].dataType)
+    # In the metadata of a struct's column any Spark finds collations; in a type alone only newer ones do.
+    return F.struct(value.alias(field.name)).cast(wanted).getField(field.name)
+
+
+def holds_collation(field: StructField) -> bool:
+    """Whether equal texts in the column, at any depth, may have different bytes."""
+    return any(map(has_collation, all_fields(StructType((field,)))))

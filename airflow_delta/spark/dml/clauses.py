@@ -26,7 +26,7 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.constraints.assignments import inserted, of_star, updated
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, column_references
 from airflow_delta.spark.constraints.identity import NumberedRows, numbered
-from airflow_delta.spark.constraints.values import with_generated
+from airflow_delta.spark.constraints.values import holds_collation, of_column_type, with_generated
 from airflow_delta.spark.dml.assigned_columns import assigned_columns
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
@@ -140,15 +140,20 @@ class BoundClauses:
 
     def new_value(self, column: StructField, clause_index: Column) -> Column:
         """A column's new value in a row that takes the clause of this ordinal; NULL where the clause gives none."""
-        if self._is_copied(column.name):
+        is_collated = holds_collation(column)
+        if self._is_copied(column.name) and not is_collated:
             # Without coalesce, the source's metadata of the column would come along.
             return sql_expression(f"coalesce({of_source(column.name)}) AS {quoted(column.name)}")
-        branches = [
-            (clause_index == position, self._value(position, column))
-            for position, clause in enumerate(self.clauses)
-            if column.name in clause.values
-        ]
-        return (_first_of(branches) if branches else F.lit(None).cast(_spark_type(column.type))).alias(column.name)
+        values = [(position, self._value(position, column)) for position in self._giving(column.name)]
+        if is_collated:
+            values = [(position, of_column_type(value, column)) for position, value in values]
+        if not values:
+            return of_column_type(F.lit(None), column).alias(column.name)
+        return _first_of((clause_index == position, value) for position, value in values).alias(column.name)
+
+    def _giving(self, column: str) -> list[int]:
+        """The ordinals of the clauses that give the column a value."""
+        return [position for position, clause in enumerate(self.clauses) if column in clause.values]
 
     def _is_copied(self, column: str) -> bool:
         """Whether every row that matches or is inserted takes a clause that gives the column the source's of its name."""

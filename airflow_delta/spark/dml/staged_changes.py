@@ -15,6 +15,7 @@ from pyspark.sql import types as spark_types
 
 from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
+from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import TARGET, column_references
@@ -127,7 +128,7 @@ def stage(
         *(clauses.new_value(field, clause_index) for field in fields),
     )
     rows = clauses.with_generated(rows, clause_index, snapshot.schema, snapshot.table_uri)
-    moved = (~F.col(quoted(name)).eqNullSafe(F.col(column)) for column, name in former.items())
+    moved = (_is_another(field, F.col(column)) for column, field in zip(former, partitions, strict=True))
     rows = rows.withColumn(MOVED, clauses.is_of(clause_index, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
     rows = rows.drop(*former) if former else rows
     if reads is not None:
@@ -143,6 +144,14 @@ def stage(
         count=observed["rows"],
         marks=numbered.marks,
     )
+
+
+def _is_another(field: StructField, former: Column) -> Column:
+    """Whether a partition column has another value than the former one, as the log tells them apart."""
+    value = F.col(quoted(field.name))
+    if has_collation(field):
+        value, former = (F.collate(text, "UTF8_BINARY") for text in (value, former))
+    return ~value.eqNullSafe(former)
 
 
 def scan_positions(
