@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 
 from airflow_delta.core.schema import StructType, parse_schema
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import Clause, MatchedUpdate, MergeStatement, NotMatchedInsert
+from airflow_delta.core.table_changes.column_path import ColumnPath, folded, parse_path
 from airflow_delta.core.table_changes.definition import Definition
+from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.spark.constraints.column_references import unqualified_target
 from airflow_delta.spark.statement.schema_evolution import evolved_definition, extended
 
@@ -18,8 +22,8 @@ _TYPE_WIDENING = "delta.enableTypeWidening"
 def definition_after(snapshot: Snapshot, statement: MergeStatement, source: StructType) -> Definition:
     """The table's definition after the commit: the same, unless the statement evolves the schema and the source has more.
 
-    A column of the source counts where a clause takes every column, or assigns the column of its name. Columns that do not fit
-    are left as they are; the clauses' analysis reports them.
+    A column of the source, or a member of its structs, counts where a clause takes every column, or assigns the one of its
+    name. Columns that do not fit are left as they are; the clauses' analysis reports them.
 
     Args:
         snapshot: The target.
@@ -43,7 +47,25 @@ def _written_columns(clauses: Iterable[Clause], source: StructType) -> StructTyp
     about_source = [clause for clause in clauses if isinstance(clause, MatchedUpdate | NotMatchedInsert)]
     if any(clause.assignments is None for clause in about_source):
         return source
-    assigned = {
-        name_key((unqualified_target(name) or name).strip("`")) for clause in about_source for name in clause.assignments or ()
-    }
-    return StructType(tuple(field for field in source.fields if name_key(field.name) in assigned))
+    names = {name for clause in about_source for name in clause.assignments or ()}
+    return _named(source, {path for name in names for path in _paths(name)})
+
+
+def _paths(name: str) -> Iterator[ColumnPath]:
+    """What an assignment may name, folded: a column, whatever signs its name holds, or a member of a struct."""
+    plain = unqualified_target(name) or name
+    yield (name_key(plain.strip("`")),)
+    with suppress(Refusal):
+        yield folded(parse_path(plain))
+
+
+def _named(source: StructType, paths: Collection[ColumnPath]) -> StructType:
+    """Of the fields those with these paths, and structs with their members that have one."""
+    found = []
+    for field in source.fields:
+        inside = {path[1:] for path in paths if path[0] == name_key(field.name)}
+        if () in inside:
+            found.append(field)
+        elif inside and isinstance(field.type, StructType) and (members := _named(field.type, inside)).fields:
+            found.append(replace(field, type=members))
+    return StructType(tuple(found))

@@ -110,6 +110,22 @@ def test_an_assigned_struct_gets_null_where_it_lacks_a_member(evolve, reference_
     assert reference_rows() == [(1, {"x": 10, "y": None})]
 
 
+def test_an_assigned_member_that_only_the_structs_of_the_source_have_is_added(evolve, reference_rows, table):
+    write_deltalake(table, pa.table({"id": [1, 2, 3], "s": [{"a": 1}, {"a": 2}, None]}))
+
+    evolve(
+        "SELECT id, named_struct('n', named_struct('x', id * 10, 'y', 0L), 'a', 7L, 'other', 0) AS S FROM range(2, 4)",
+        clauses=[MatchedUpdate(assignments={"target.s.n.x": "source.s.n.x"})],
+    )
+
+    assert str(DeltaLog.for_table(table).snapshot().schema.find("s").type) == "struct<a:bigint,n:struct<x:bigint>>"
+    assert reference_rows() == [
+        (1, {"a": 1, "n": None}),
+        (2, {"a": 2, "n": {"x": 20}}),
+        (3, {"a": None, "n": {"x": 30}}),
+    ]
+
+
 @pytest.mark.parametrize("deletion_vectors", ["false", "true"])
 def test_new_columns_of_a_mapped_table_get_ids_and_physical_names(spark, evolve, table, deletion_vectors):
     properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": deletion_vectors}
