@@ -51,7 +51,8 @@ class WriteStatement:
             table lets them.
         overwrite_schema: Whether the table gets the columns and the partitioning of the rows; only with the mode ``overwrite``.
         by_position: Whether the first column of the rows is the table's first, and so on, whatever they are called: as INSERT
-            INTO of SQL has it. There must be a table, and as many columns as it has.
+            INTO of SQL has it; likewise the members of structs. There must be a table, and as many columns as it has; with
+            ``merge_schema`` there may be more, which keep their names.
         expect: Checks on the rows to be written.
         properties: Table properties when the table is made.
         txn: Name of an application and a number of its own that grows with each of its writes: a write whose number is not

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql import types as spark_types
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructType
@@ -31,18 +34,66 @@ def repeated_names(schema: StructType) -> Iterator[str]:
             yield f"{name}: {count} columns of this name"
 
 
-def named_by_position(frame: DataFrame, schema: StructType, *, table: str) -> DataFrame:
-    """The rows, whose columns get the names of the table's, one after the other.
+def named_by_position(frame: DataFrame, schema: StructType, *, table: str, may_add: bool = False) -> DataFrame:
+    """The rows, whose columns get the names of the table's, one after the other; so do the members of structs at any depth.
+
+    Args:
+        frame: The rows.
+        schema: The table's columns.
+        table: URI of the table, for the error.
+        may_add: Whether the rows may have more columns, which keep their names.
 
     Raises:
-        SchemaMismatchError: The rows have more columns, or fewer.
+        SchemaMismatchError: The rows have more columns, or fewer; or a struct has fewer members.
     """
-    if len(frame.columns) != len(schema.names):
+    if len(frame.columns) != len(schema.names) and not (may_add and len(frame.columns) > len(schema.names)):
         found = (
             f"the rows have {len(frame.columns)} columns, and the table has {len(schema.names)}: ({', '.join(schema.names)})"
         )
         raise SchemaMismatchError(table=table, differences=(found,))
-    return frame.toDF(*schema.names)
+    differences: list[str] = []
+    found_type, wanted = frame.schema, to_spark(schema)
+    named = _named(found_type, wanted, "", differences)
+    if differences:
+        raise SchemaMismatchError(table=table, differences=tuple(differences))
+    is_flat = all(found.dataType == kept.dataType for found, kept in zip(found_type.fields, named.fields, strict=True))
+    if is_flat:
+        return frame.toDF(*named.names)
+    places = list(map(str, range(len(named.fields))))
+    # A cast to the same type with other names renames what is inside, by position.
+    columns = (
+        F.col(place).cast(field.dataType).alias(field.name, metadata=field.metadata)
+        for place, field in zip(places, named.fields, strict=True)
+    )
+    return frame.toDF(*places).select(*columns)
+
+
+def _named(found: Any, wanted: Any, path: str, differences: list[str]) -> Any:
+    """A type of Spark's in which the members of structs have the names that they have in another one, by position."""
+    match found, wanted:
+        case spark_types.StructType(), spark_types.StructType():
+            if len(found.fields) < len(wanted.fields):
+                names = ", ".join(wanted.names)
+                differences.append(f"{path}: {len(found.fields)} members in the source, and the table has ({names})")
+            fields = [
+                spark_types.StructField(
+                    other.name,
+                    _named(field.dataType, other.dataType, f"{path}.{other.name}" if path else other.name, differences),
+                    field.nullable,
+                    field.metadata,
+                )
+                for field, other in zip(found.fields, wanted.fields, strict=False)
+            ]
+            return spark_types.StructType([*fields, *found.fields[len(wanted.fields) :]])
+        case spark_types.ArrayType(), spark_types.ArrayType():
+            element = _named(found.elementType, wanted.elementType, f"{path}.element", differences)
+            return spark_types.ArrayType(element, found.containsNull)
+        case spark_types.MapType(), spark_types.MapType():
+            key = _named(found.keyType, wanted.keyType, f"{path}.key", differences)
+            value = _named(found.valueType, wanted.valueType, f"{path}.value", differences)
+            return spark_types.MapType(key, value, found.valueContainsNull)
+        case _:
+            return found
 
 
 def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str, cache: RowCache) -> NumberedRows:

@@ -183,7 +183,7 @@ def _stage(run: WriteRun, snapshot: Snapshot | None, conflicts: Conflicts) -> St
     reads = TargetReads(spark=run.spark, snapshot=snapshot, is_retry=bool(conflicts))
     source = open_source(run.spark, statement.source, target=snapshot) if run.load is None else run.load.open(run.spark)
     if statement.by_position:
-        source = replace(source, frame=_in_position(source.frame, snapshot, log.table_uri))
+        source = replace(source, frame=_in_position(source.frame, snapshot, log.table_uri, may_add=statement.merge_schema))
     reads.look_into(source.frame)
     target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
     _check_range(run, target)
@@ -196,11 +196,11 @@ def _stage(run: WriteRun, snapshot: Snapshot | None, conflicts: Conflicts) -> St
     return StagedWrite(target=target, rows=staged, staging=staging, reads=reads, pins=source.pins)
 
 
-def _in_position(frame: DataFrame, snapshot: Snapshot | None, table: str) -> DataFrame:
+def _in_position(frame: DataFrame, snapshot: Snapshot | None, table: str, *, may_add: bool) -> DataFrame:
     """The rows, with the names that the table has."""
     if snapshot is None:
         raise TableNotFoundError(table=table)
-    return named_by_position(frame, snapshot.schema, table=table)
+    return named_by_position(frame, snapshot.schema, table=table, may_add=may_add)
 
 
 def _after_conflict(

@@ -57,6 +57,25 @@ def test_rows_are_inserted_updated_deleted_merged_and_restored(spark, run, table
         run(f"INSERT INTO delta.`{table}/no` BY NAME SELECT 1 AS id")
 
 
+def test_an_insert_by_position_evolves_the_schema_by_the_columns_behind_the_tables(run, table, reference_rows):
+    t = f"delta.`{table}`"
+    run(f"CREATE TABLE {t} (id BIGINT, name STRING) USING delta")
+    run(f"INSERT WITH SCHEMA EVOLUTION INTO {t} SELECT 1L AS name, 'wren' AS id, 9 AS n")
+    assert reference_rows() == [(1, "wren", 9)]
+    with pytest.raises(SchemaMismatchError, match=r"the rows have 2 columns, and the table has 3: \(id, name, n\)"):
+        run(f"INSERT WITH SCHEMA EVOLUTION INTO {t} SELECT 2L, 'owl'")
+
+
+def test_an_insert_by_position_places_the_members_of_structs_by_position_too(run, table, reference_rows):
+    t = f"delta.`{table}`"
+    run(f"CREATE TABLE {t} (id BIGINT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<x: STRING>>) USING delta")
+    run(f"INSERT INTO {t} VALUES (1, struct(10, 20), array(struct('v')))")
+    run(f"INSERT INTO {t} SELECT 2L, named_struct('b', 30, 'a', 40), NULL")
+    assert reference_rows() == [(1, {"a": 10, "b": 20}, [{"x": "v"}]), (2, {"a": 30, "b": 40}, None)]
+    with pytest.raises(SchemaMismatchError, match=r"s: 1 members in the source, and the table has \(a, b\)"):
+        run(f"INSERT INTO {t} SELECT 3L, named_struct('b', 30), NULL")
+
+
 def test_a_table_is_defined_altered_and_described(run, table):
     t = f"delta.`{table}`"
     run(
