@@ -39,7 +39,7 @@ from tests.standalone.commits import origins
 pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("CLUSTER_KILLS", "1"))
-STATEMENT_SECONDS = 900
+STATEMENT_SECONDS = 300
 PAUSE_SECONDS = 20
 
 FILES, ROWS_OF_A_FILE = 8, 50_000
@@ -301,7 +301,13 @@ def test_a_statement_commits_once_and_loses_or_doubles_no_row(
     assert not mishap.was_committed
     assert (run.state, found, len(made)) == ("success", {"lost": 0, "doubled": 0}, 1)
     assert DeltaTable(str(table)).version() == run.version == FILES
-    assert all(isinstance(error, DeltaError) and error.retryable for error in run.errors)
+    # Spark waits for ever where the master is lost while it takes an idle executor away (as in SPARK-54088).
+    waits_for_ever = victim == "master" and "dynamic allocation" in mode
+    assert all(
+        (isinstance(error, DeltaError) and error.retryable)
+        or (waits_for_ever and type(error).__name__ == "AirflowTaskTimeout")  # which lies elsewhere in each Airflow
+        for error in run.errors
+    )
     log = DeltaLog.for_table(str(table))
     log.vacuum(0, enforce_retention=False)
     left = {str(path.relative_to(table)) for path in table.rglob("*.parquet") if "_delta_log" not in path.parts}
