@@ -100,6 +100,8 @@ class _Writer:
                 return self._written(value.expr)
             case "cast":
                 return self._cast(value)
+            case "unresolved_function" if value.function_name == "struct":
+                return self._call(value.function_name, [self._named(argument) for argument in value.arguments])
             case "unresolved_function" if not value.is_distinct:
                 return self._call(value.function_name, [self._written(argument) for argument in value.arguments])
             case "call_function":
@@ -108,6 +110,11 @@ class _Writer:
                 return self._member(value)
             case _:
                 raise _Unwritable
+
+    def _named(self, message: Any) -> str:
+        """A member of a struct, under its name."""
+        names = [*message.alias.name] if message.WhichOneof("expr_type") == "alias" else []
+        return f"{self._written(message)} AS {quoted(names[0])}" if len(names) == 1 else self._written(message)
 
     def _call(self, name: str, arguments: list[str]) -> str:
         match name, arguments:

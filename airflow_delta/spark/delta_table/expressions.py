@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
@@ -22,8 +22,9 @@ from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, to
 from airflow_delta.spark.delta_table.connect_messages import column_text, frame_numbers, qualifiers
 from airflow_delta.spark.errors import ExpressionNotTextError
 from airflow_delta.spark.io.sql_expression import sql_expression
-from airflow_delta.spark.jvm import Py4JError, analyzed, analyzed_plan, is_connect
+from airflow_delta.spark.jvm import Py4JError, active_jvm, analyzed, analyzed_plan, is_connect
 from airflow_delta.spark.schema_conversion import from_spark
+from airflow_delta.spark.statement.plan_conditions import members
 
 Expression: TypeAlias = "str | Column"
 """Spark SQL, or what ``pyspark.sql.functions`` make."""
@@ -147,10 +148,22 @@ def _shown(expression: Expression, rows: DataFrame, names: Names) -> str | None:
         text = None if isinstance(expression, str) else column_text(expression, rows, names.ids)
         return None if text is None else _renamed(text, names.sides)
     try:
-        text = str(analyzed_plan(rows).projectList().head().child().sql())
+        shown = analyzed_plan(rows).projectList().head().child()
+        text = str(shown.sql())
+        if "struct(" in text:
+            _name_members(shown)
+            text = str(shown.sql())
     except Py4JError:  # an aggregate, a window function
         return None
     return _placed(_renamed(text, names.sides), _unqualified(rows, names.ids))
+
+
+def _name_members(shown: Any) -> None:
+    """Let Spark write all structs in it with the names of their members: ``struct(…)``, its short form, leaves them out."""
+    if shown.nodeName() == "CreateNamedStruct":
+        shown.unsetTagValue(active_jvm().org.apache.spark.sql.catalyst.analysis.FunctionRegistry.FUNC_ALIAS())
+    for child in members(shown.children()):
+        _name_members(child)
 
 
 def _unqualified(rows: DataFrame, ids: Mapping[int, str]) -> list[tuple[str, str]]:

@@ -45,6 +45,7 @@ def rows(of):
         (F.lit(Decimal("1.50")), "1.50BD"),
         (F.lit(1 << 40), "1099511627776L"),
         (F.lit(True), "TRUE"),
+        (F.struct("a", F.lit(1).alias("b c")), "struct(a, 1 AS `b c`)"),
         (F.call_function("my fn", F.col("a")), "`my fn`(a)"),
     ],
 )

@@ -110,6 +110,20 @@ def test_a_name_that_means_a_struct_of_the_user_is_not_taken_for_a_side(spark, b
     assert reference_rows()[2] == (3, "hit", 20)
 
 
+def test_a_struct_of_columns_keeps_the_names_of_its_members(spark, table, write_rows, reference_rows):
+    write_rows("SELECT 1L AS id, named_struct('b', 'old', 'x-y', 0L) AS s, array(named_struct('id', 0L)) AS l")
+    rows = spark.sql("SELECT 1L AS id, 'new' AS b").alias("u")
+    members = F.struct(F.col("u.id").alias("x-y"), "u.b")
+    (
+        DeltaTable.forPath(spark, table)
+        .alias("t")
+        .merge(rows, "t.id = u.id")
+        .whenMatchedUpdate(set={"s": members, "l": F.array(F.struct(rows["id"]), F.struct((F.col("t.id") + 1).alias("id")))})
+        .execute()
+    )
+    assert reference_rows() == [(1, {"b": "new", "x-y": 1}, [{"id": 1}, {"id": 2}])]
+
+
 def test_text_that_differs_in_every_plan_is_taken_by_its_words(birds, news, reference_rows):
     (
         birds.alias("e")
