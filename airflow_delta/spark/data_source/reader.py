@@ -7,7 +7,7 @@ the next one on the same DataFrame, which would then miss rows. A test holds tha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,9 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.io.file_tasks import described_shares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.spark_features import arrow_schema
@@ -40,7 +42,8 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
         self._snapshot: Snapshot | None = snapshot
         self._table = TableFiles.of(snapshot)
         self._schema = schema
-        self._columns = StructType(tuple(field for field in snapshot.schema.fields if field.name in schema.names))
+        places = _places(schema.names, snapshot.schema.names, snapshot.table_uri)
+        self._columns = StructType(tuple(snapshot.schema.fields[place] for place in places))
 
     def partitions(self) -> Sequence[InputPartition]:
         """The files, in the tasks that share them."""
@@ -54,7 +57,7 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
         """The rows of the files, in a worker."""
         rows, shown = self._table.rows(self._columns), arrow_schema(self._schema)
         files = map(json.loads, partition.files if isinstance(partition, FilesPartition) else ())
-        return (_as_shown(batch, shown) for batch in rows.of_each(files))
+        return (_as_shown(batch, shown, self._table.table_uri) for batch in rows.of_each(files))
 
 
 class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above
@@ -75,7 +78,7 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above
         start, end = self._covered
         newest = partition.version if isinstance(partition, FilesPartition) else None
         for batch in self._log().changes(start, newest if end is None else end):
-            yield _as_shown(batch, shown)
+            yield _as_shown(batch, shown, self._path)
 
     def _log(self) -> DeltaLog:
         from airflow_delta.core.delta_log import DeltaLog  # noqa: PLC0415 - only this reader opens a log in a worker
@@ -83,9 +86,22 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above
         return DeltaLog.for_table(self._path)
 
 
-def _as_shown(batch: pa.RecordBatch, shown: pa.Schema) -> pa.RecordBatch:
-    """The batch as Spark wants it: the same values under its own names of list and map members."""
+def _places(wanted: Collection[str], names: Sequence[str], table: str) -> list[int]:
+    """Where columns of these names, in any case, stand among others.
+
+    Raises:
+        SchemaMismatchError: There is none of a name.
+    """
+    found = {name_key(name): place for place, name in enumerate(names)}
+    if missing := [f"{name}: there is no such column" for name in wanted if name_key(name) not in found]:
+        raise SchemaMismatchError(table=table, differences=tuple(missing))
+    return [found[name_key(name)] for name in wanted]
+
+
+def _as_shown(batch: pa.RecordBatch, shown: pa.Schema, table: str) -> pa.RecordBatch:
+    """The batch as Spark wants it: the same values under its own names, those of list and map members too."""
     if batch.schema.equals(shown):
         return batch
-    columns = [batch.column(field.name).cast(field.type) for field in shown]
+    places = _places(shown.names, batch.schema.names, table)
+    columns = [batch.column(place).cast(field.type) for place, field in zip(places, shown, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=shown)

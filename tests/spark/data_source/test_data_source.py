@@ -53,6 +53,16 @@ class TestReading:
         shown = delta.read.format("delta").schema("name STRING, id BIGINT").load(table)
         assert [tuple(row) for row in shown.sort("id").collect()] == [("n0", 0), ("n1", 1), ("n2", 2)]
 
+    def test_the_names_of_a_schema_are_those_of_columns_in_any_case_or_refused(self, delta, table, write_rows):
+        write_rows("SELECT 1L AS id, 'a' AS Name", properties={"delta.enableChangeDataFeed": "true"})
+        reader = delta.read.format("delta")
+        shown = reader.schema("NAME STRING, ID BIGINT").load(table)
+        assert [row.asDict() for row in shown.collect()] == [{"NAME": "a", "ID": 1}]
+        changes = reader.option("readChangeFeed", "true").option("startingVersion", 0)
+        assert [tuple(row) for row in changes.schema("NAME STRING").load(table).collect()] == [("a",)]
+        with pytest.raises(Exception, match=r"DELTA_SCHEMA_MISMATCH.*nick: there is no such column"):
+            delta.read.format("delta").schema("nick STRING").load(table).collect()
+
     def test_older_versions_are_read_by_number_and_by_time(self, delta, table, write_rows):
         write_rows("SELECT 1L AS id")
         write_rows("SELECT 2L AS id")
