@@ -1,4 +1,7 @@
-"""The name of a column at any depth: ``a.b``, ``list.element.x``, ``pairs.value``; backticks around a part that holds a dot."""
+"""The name of a column at any depth: ``a.b``, ``list.element.x``, ``pairs.value``.
+
+Backticks stand around a part that holds a dot or a backtick, which is doubled then.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,12 @@ def parse_path(text: str) -> ColumnPath:
 
 
 def path_text(path: ColumnPath) -> str:
-    """The path as Delta's history shows it."""
-    return ".".join(f"`{part}`" if "." in part else part for part in path)
+    """The path as Delta's history shows it, which reads back."""
+    return ".".join(map(_part_text, path))
+
+
+def _part_text(part: str) -> str:
+    return f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part
 
 
 def folded(path: ColumnPath) -> ColumnPath:
