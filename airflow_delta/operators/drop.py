@@ -56,7 +56,10 @@ class DeltaDropOperator(DeltaCoreOperator):
         *argument_names(statement_type, but=("table_id", "catalog_name")),
         "if_exists",
     )
-    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "if_exists": bool}
+    argument_types: ClassVar[Mapping[str, Any]] = {
+        **DeltaCoreOperator.argument_types,
+        **dict.fromkeys(("delete_files", "if_exists", "dry_run"), bool),
+    }
 
     def __init__(
         self,
@@ -68,9 +71,9 @@ class DeltaDropOperator(DeltaCoreOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(engine=engine, **kwargs)
-        self.delete_files = delete_files
-        self.if_exists = if_exists
-        self.dry_run = dry_run
+        self.delete_files: Any = delete_files
+        self.if_exists: Any = if_exists
+        self.dry_run: Any = dry_run
 
     def check_arguments(self) -> None:
         """As of every operator; a path is refused when the DAG is parsed."""
@@ -129,8 +132,8 @@ class DeltaDropOperator(DeltaCoreOperator):
             table=found.location,
             table_id=found.table_id,
             catalog_name=str(name),
-            delete_files=bool(self.delete_files),
-            dry_run=bool(self.dry_run),
+            delete_files=self.delete_files,
+            dry_run=self.dry_run,
         )
         with self._undeferred(), names.forgotten_if_refused(had_name=earlier is None):
             return self._perform(replace(attempt, statement=statement), context)
@@ -183,7 +186,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         found = DroppedName(location=entry.location, table_id=entry.table_id, version=entry.version)
         if earlier is not None and not found.is_same_table(earlier):
             return None
-        check_droppable(catalog, entry, with_files=bool(self.delete_files))
+        check_droppable(catalog, entry, with_files=self.delete_files)
         return found
 
     def _drop(self, name: TableName, found: DroppedName, names: DroppedNames, context: Context) -> ResultDocument:
@@ -212,7 +215,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         return self._perform(self._attempt(found), context)
 
     def _attempt(self, found: DroppedName) -> Attempt:
-        statement = DropStatement(table=found.location, table_id=found.table_id, delete_files=True, dry_run=bool(self.dry_run))
+        statement = DropStatement(table=found.location, table_id=found.table_id, delete_files=True, dry_run=self.dry_run)
         scratch = self._scratch()
         head = visible_head(self.hook, found.location, scratch)
         if scratch is None:
@@ -232,7 +235,7 @@ class DeltaDropOperator(DeltaCoreOperator):
                 read_version=version,
                 operation=OPERATION,
                 committed=False,
-                dry_run=bool(self.dry_run),
+                dry_run=self.dry_run,
                 details={DETAIL: {"dropped": False}} if found is None else {},
             )
         )

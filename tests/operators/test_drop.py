@@ -72,6 +72,15 @@ def test_a_dry_run_says_what_would_go(unity, orders, run_task):
     assert (list(unity.tables), DeltaTable(str(orders)).to_pyarrow_table().num_rows) == ([KEY], 2)
 
 
+@pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+def test_flags_of_a_drop_that_render_to_false_are_false(unity, orders, run_task, native):
+    params = {"no": False, "text": "False"}
+    flags = {"delete_files": "{{ params.no }}", "dry_run": "{{ params.text }}", "if_exists": "{{ params.no }}"}
+    run = run_task(lambda: drop(**flags), native=native, params=params)
+    assert (run.state, run.errors, run.result["dry_run"]) == ("success", [], False)
+    assert (unity.tables, DeltaTable(str(orders)).to_pyarrow_table().num_rows) == ({}, 2)
+
+
 def test_what_the_catalog_refuses_deletes_no_file(unity, orders, run_task):
     unity.tokens["secret-token"] = ("GET",)
     (error,) = run_task(lambda: drop(delete_files=True)).errors
