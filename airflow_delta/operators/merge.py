@@ -75,6 +75,7 @@ class DeltaMergeOperator(DeltaJobOperator):
         "views",
         "source_version",
     )
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaJobOperator.argument_types, "schema_evolution": bool}
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql"}
 
@@ -101,7 +102,7 @@ class DeltaMergeOperator(DeltaJobOperator):
         self.views = views
         self.source_version = source_version
         self.expect = expect
-        self.schema_evolution = schema_evolution
+        self.schema_evolution: Any = schema_evolution
         self.dry_run = dry_run
         self.publish: Any = publish
 
@@ -111,8 +112,11 @@ class DeltaMergeOperator(DeltaJobOperator):
             if self.views:
                 raise self.invalid("views go with sql only; a SqlSource has views of its own")
             super().check_arguments()
-        elif self.on is not None or self.clauses is not None or self.schema_evolution is True:
+        elif self.on is not None or self.clauses is not None or self.schema_evolution is not False:
             raise self.invalid("on, clauses and schema_evolution are part of the text of sql; do not pass them beside it")
+        elif self.source is None and self.source_version is not None:
+            detail = "source_version is that of source; write the version of a view into it: TableSource(uri, version=...)"
+            raise self.invalid(detail)
 
     def statement(self) -> Statement:
         """What the job is to do, made from the rendered arguments."""

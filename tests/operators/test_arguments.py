@@ -123,6 +123,11 @@ def test_the_flags_and_numbers_of_operators_are_found():
         (lambda: DeltaMergeOperator(**T, source="/s"), "on must be a text"),
         (lambda: DeltaMergeOperator(**T, source="/s", on="a", sql="MERGE"), "part of the text of sql"),
         (lambda: DeltaMergeOperator(**T, source="/s", on="a", views={"v": "/v"}), "views go with sql only"),
+        (lambda: DeltaMergeOperator(**T, source="/s", sql="MERGE", schema_evolution="{{ 1 }}"), "part of the text of sql"),
+        (
+            lambda: DeltaMergeOperator(**T, sql="MERGE", views={"v": "/v"}, source_version="{{ 3 }}"),
+            "source_version is that of source",
+        ),
         (
             lambda: DeltaMergeOperator(**T, source=TableSource("/s", version=1), source_version=2, on="a"),
             "excludes a version",
