@@ -57,6 +57,7 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
     """
 
     template_fields: Sequence[str] = (*DeltaWrittenRowsOperator.template_fields, "query", "sql", "views")
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaWrittenRowsOperator.argument_types, "dry_run": bool}
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"query": "sql", "sql": "sql"}
 
@@ -107,7 +108,7 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
             detail = f"{found.type_name} changes nothing; ask in a script, by airflow_delta.spark.sql, or with `airflow-delta`"
             raise self.invalid(detail)
         taken = {field.name for field in fields(found)}
-        given = {name: getattr(self, name) for name in _OF_ANY if getattr(self, name) not in (False, (), "now")}
+        given = {name: getattr(self, name) for name in _OF_ANY if getattr(self, name) not in (False, (), [], "now")}
         if refused := sorted(given.keys() - taken):
             raise self.invalid(f"{found.type_name.replace('_', ' ').upper()} does not take {', '.join(refused)}")
         statement: Statement = replace(found, **given)

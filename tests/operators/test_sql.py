@@ -12,6 +12,7 @@ from airflow_delta.core.statements import (
     AlterStatement,
     DeleteStatement,
     Expectation,
+    ManifestStatement,
     MatchedDelete,
     MergeStatement,
     OptimizeStatement,
@@ -100,6 +101,17 @@ def test_arguments_that_contradict_each_other_are_refused_where_the_dag_is_writt
 def test_what_the_statement_does_not_take_is_refused(arguments, text):
     with pytest.raises(InvalidStatementError, match=text):
         statement(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"sql": "GENERATE symlink_format_manifest FOR TABLE delta.`/t`", "expect": []}, ManifestStatement(table="/t")),
+        ({"sql": "VACUUM delta.`/t` DRY RUN"}, VacuumStatement(table="/t", dry_run=True)),
+    ],
+)
+def test_a_dry_run_that_renders_to_false_is_as_if_it_were_not_given(arguments, expected):
+    assert statement(**arguments, dry_run="False") == expected
 
 
 @pytest.mark.parametrize("text", ["OPTIMIZE flights", "SELECT 1", "OPTIMIZE delta.`/t`; OPTIMIZE delta.`/t`"])
