@@ -19,10 +19,16 @@ from airflow_delta.hooks.retry_policy import DEFAULT, failing_fast, policy_argum
 LATER = "{{ an argument that only a run has }}"
 """Stands for the result of another task while the DAG is parsed."""
 
-NO_CONDITION = (
-    "where must render to a condition, but its template, or the task it comes from, gave None, which would mean all rows"
-)
-"""For a DAG with ``render_template_as_native_obj``, for the result of a task that returned nothing, and in ``expand``."""
+_MEANINGS_OF_NONE = {
+    "where": ("a condition", "all rows"),
+    "partitions": ("a condition", "any partition"),
+    "min_rows": ("a number", "any number of rows"),
+    "staged": ("a handle", "the table as it is"),
+}
+"""What must come of an argument that is given, and what it would mean to leave it out.
+
+A DAG with ``render_template_as_native_obj`` may make it None, the result of a task that returned nothing, and ``expand``.
+"""
 
 Operator = TypeVar("Operator")
 
@@ -34,7 +40,7 @@ class CheckedOperatorMeta(BaseOperatorMeta):
         """The operator. Raises ``InvalidStatementError`` for arguments that no template can make right."""
         operator = super().__call__(*args, **kwargs)
         if kwargs.get(MAPPED_FLAG) and kwargs.get("where", "") is None:
-            raise operator.invalid(NO_CONDITION)
+            raise operator.invalid(_nothing("where"))
         operator.check_arguments()
         operator.template_fields = [name for name in operator.template_fields if _is_given(getattr(operator, name))]
         return operator
@@ -86,8 +92,8 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         self.fails_fast = retry_policy is not None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "where" and value is None and vars(self).get(name) is not None:
-            raise self.invalid(NO_CONDITION)
+        if name in _MEANINGS_OF_NONE and value is None and vars(self).get(name) is not None:
+            raise self.invalid(_nothing(name))
         kind = self.argument_types.get(name)
         if kind is not None and not _is_of_run(value):
             value = converted_value(type(self).__name__, name, value, kind)
@@ -98,6 +104,12 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
     def check_arguments(self) -> None:
         """Raise ``InvalidStatementError`` for arguments that contradict each other, as far as they are known."""
+
+    def refuse_lost_members(self, given: Any, rendered: Any) -> None:
+        """Raise ``InvalidStatementError`` where rendering has made None of a member of a value that must not be left out."""
+        for name in _MEANINGS_OF_NONE:
+            if getattr(given, name, None) is not None and getattr(rendered, name, None) is None:
+                raise self.invalid(_nothing(name))
 
     def invalid(self, detail: str) -> InvalidStatementError:
         """The error for invalid arguments."""
@@ -112,6 +124,12 @@ def without_run(operator: Operator) -> Operator:
     known = copy(operator)
     known.__dict__.update(dict.fromkeys(later, LATER))
     return known
+
+
+def _nothing(name: str) -> str:
+    """That an argument came to None, as the detail of an error."""
+    wanted, meaning = _MEANINGS_OF_NONE[name]
+    return f"{name} must render to {wanted}, but its template, or the task it comes from, gave None, which would mean {meaning}"
 
 
 def _is_given(value: Any) -> bool:

@@ -20,7 +20,7 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
-from airflow_delta.hooks.checked_arguments import NO_CONDITION, CheckedArguments, without_run
+from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.connect_driver import ConnectDriver
 from airflow_delta.hooks.delta import DeltaHook
@@ -192,8 +192,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """Render like every operator, and look into statement values, which are built again from rendered texts."""
         if is_statement_value(content):
             rendered = map_texts(content, lambda text: self.render_template(text, context, jinja_env, seen_oids))
-            if getattr(content, "where", None) is not None and getattr(rendered, "where", None) is None:
-                raise self.invalid(NO_CONDITION)
+            self.refuse_lost_members(content, rendered)
         else:
             rendered = super().render_template(content, context, jinja_env, seen_oids)
         if isinstance(content, str) and isinstance(rendered, date):  # of a DAG with render_template_as_native_obj

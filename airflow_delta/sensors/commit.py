@@ -12,6 +12,7 @@ from airflow.sdk import Context
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.result import NO_TABLE
+from airflow_delta.core.statements.validation import require_text
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors.wait import DeltaWaitSensor
@@ -193,6 +194,8 @@ class DeltaCommitSensor(DeltaWaitSensor):
         }
         if value is None and begin not in windows:
             raise self.invalid(f"the template of {begin} must render to a value, but rendered to None")
+        if self.partitions is not None:
+            require_text(type(self).__name__, "partitions", self.partitions)
         wanted = CommitFilter.of(
             operations=self.operations,
             partitions=self.partitions,

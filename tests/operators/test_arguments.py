@@ -21,6 +21,7 @@ from airflow_delta.operators import (
     DeltaCleanUpLogOperator,
     DeltaCreateOperator,
     DeltaDeleteOperator,
+    DeltaExpectOperator,
     DeltaJob,
     DeltaMaintenanceOperator,
     DeltaMergeOperator,
@@ -250,6 +251,33 @@ def test_a_condition_whose_template_renders_to_none_never_becomes_all_rows(run_t
     [error] = run.errors
     assert isinstance(error, InvalidStatementError)
     assert "where must render to a condition" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda none: DeltaCommitSensor(**T, min_version=1, partitions=none), "partitions must .* mean any partition"),
+        (lambda none: DeltaCommitSensor(**T, min_version=1, min_rows=none), "min_rows must .* mean any number of rows"),
+        (lambda none: DeltaExpectOperator(**T, expect="a", staged=none), "staged must .* mean the table as it is"),
+        (lambda none: DeltaWriteOperator(**T, source=TableSource("/s", staged=none)), "staged must .* mean the table as it is"),
+    ],
+)
+def test_what_a_task_waits_for_or_reads_is_refused_where_its_template_renders_to_none(make, text):
+    with DAG("d", schedule=None, render_template_as_native_obj=True) as dag:
+        task = make("{{ none }}")
+    with pytest.raises(InvalidStatementError, match=text):
+        task.render_template_fields({"ti": Mock(), "dag": dag, "task": task})
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+def test_partitions_that_render_to_nothing_never_become_any_partition(tmp_path, run_task, native):
+    run = run_task(
+        lambda: DeltaCommitSensor(task_id="task", table=str(tmp_path / "t"), min_version=0, partitions="{{ params.empty }}"),
+        native=native,
+        params={"empty": ""},
+    )
+    [error] = run.errors
+    assert "partitions must be a string, found ''" in error.detail
 
 
 def test_a_condition_that_another_task_returns_as_none_never_becomes_all_rows():
