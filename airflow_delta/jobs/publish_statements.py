@@ -20,8 +20,8 @@ from airflow_delta.core.transaction.commit_result import CommitResult
 def execute_publish(statement: PublishStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
     """Check all that is staged, and then commit it, one table after the other.
 
-    ``details["published"]`` lists for each handle ``table``, ``id``, ``version``, ``operation``, ``published`` (False where
-    nothing was staged) and ``already_published``.
+    ``details["published"]`` lists for each handle ``table``, ``id``, ``version``, ``read_version``, ``operation``,
+    ``published`` (False where nothing was staged) and ``already_published``.
 
     Raises:
         PublishIncompleteError: Something happened between the first commit and the last.
@@ -69,12 +69,16 @@ def execute_discard(statement: DiscardStatement, open_log: Callable[[str], Delta
 
 
 def of_table(result: OperationResult, is_wanted: Callable[[Mapping[str, Any]], bool]) -> OperationResult:
-    """The result of publishing as that of the first entry, of a table, that is wanted; unchanged where none is."""
-    entries = (entry for entry in result.details[PUBLISHED_KEY] if is_wanted(entry))
-    entry = next(entries, None)
-    if entry is None:
+    """The result of publishing as that of the last commit among the entries, of a table, that are wanted.
+
+    Where none of them was published, as that of the last one; unchanged where none is wanted.
+    """
+    wanted = [entry for entry in result.details[PUBLISHED_KEY] if is_wanted(entry)]
+    if not wanted:
         return result
-    return replace(result, table=entry["table"], version=entry["version"], committed=entry["published"])
+    entry = ([entry for entry in wanted if entry["published"]] or wanted)[-1]
+    named = {name: entry[name] for name in ("table", "version", "read_version")}
+    return replace(result, **named, committed=entry["published"])
 
 
 def _entry(publication: Publication, made: CommitResult) -> dict[str, Any]:
@@ -82,6 +86,7 @@ def _entry(publication: Publication, made: CommitResult) -> dict[str, Any]:
         "table": publication.log.table_uri,
         "id": publication.handle.id,
         "version": made.version,
+        "read_version": made.read_version,
         "operation": made.commit_info.operation if made.commit_info else None,
         "published": made.committed,
         "already_published": made.already_committed,

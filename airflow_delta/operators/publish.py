@@ -57,15 +57,15 @@ class DeltaPublishOperator(_DeltaStagedOperator):
     names what is published and what is not, and a retry goes on behind it. What was published before is found, not committed
     again.
 
-    The return value's ``details["published"]`` lists ``table``, ``id``, ``version``, ``operation``, ``published`` (False where
-    the task that stages had nothing to change) and ``already_published`` for each handle; ``version`` and the XCom
-    ``delta_version`` are of the first.
+    The return value's ``details["published"]`` lists ``table``, ``id``, ``version``, ``read_version``, ``operation``,
+    ``published`` (False where the task that stages had nothing to change) and ``already_published`` for each handle;
+    ``version`` and the XCom ``delta_version`` are of the first.
 
     Args:
         handles: What was staged: the XCom ``delta_staged`` of a task, or several in a list (templated).
         engine: ``"worker"`` publishes in the Airflow worker, ``"spark"`` in a job; ``"auto"``, the default, in the worker where
             it can see the tables.
-        asset: As of ``DeltaJobOperator``; its event describes the commit to the asset's table.
+        asset: As of ``DeltaJobOperator``; its event describes the last commit to the asset's table.
     """
 
     statement_type = PublishStatement

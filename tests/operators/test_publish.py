@@ -81,6 +81,23 @@ def test_a_handle_of_another_task_is_published_by_the_worker(stage, run_task, xc
     assert (event.extra["delta"]["version"], event.extra["delta"]["operation"]) == (1, "PUBLISH")
 
 
+def test_the_event_is_that_of_the_last_commit_to_the_table_of_the_asset(stage, tmp_path, run_task):
+    for _ in range(2):
+        write_deltalake(str(tmp_path / "flights"), pa.table({"id": [1]}), mode="append")
+    first = stage("flights")
+    orders = [stage("orders", "one"), stage("orders", "two")]
+    handles = [first, {"table": orders[0]["table"], "id": None}, *orders]
+    asset = delta_asset("orders", orders[0]["table"])
+    run = run_task(lambda: DeltaPublishOperator(task_id="publish_orders", handles=handles, asset=asset))
+    assert (run.state, run.version, run.errors) == ("success", 2, [])
+    with create_session() as session:
+        [event] = session.scalars(select(AssetEvent).where(AssetEvent.source_task_id == "publish_orders")).all()
+    delta = event.extra["delta"]
+    read = [entry["read_version"] for entry in run.result["details"]["published"]]
+    assert (delta["table"], delta["version"], delta["committed"]) == (f"file://{orders[0]['table']}", 2, True)
+    assert (delta["read_version"], read) == (0, [1, 0, 0, 0])
+
+
 @pytest.mark.parametrize("native", [False, True])
 def test_handles_are_templates(stage, run_task, native):
     handles = [stage("flights"), stage("orders")]
