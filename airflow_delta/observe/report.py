@@ -69,14 +69,22 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
 
 
 def _results(outcome: OperationResult) -> list[OperationResult]:
-    """The outcome; of publishing, that of each table, the first of which has what is known of them all."""
+    """The outcome; of publishing, that of each handle, the first of which has what is known of them all."""
     published = outcome.details.get(PUBLISHED_KEY)
     if not isinstance(published, list) or not published:
         return [outcome]
     others = (
-        replace(outcome, conflicts=(), attempts=1, table=entry["table"], version=entry["version"]) for entry in published[1:]
+        replace(
+            outcome,
+            conflicts=(),
+            attempts=1,
+            table=entry["table"],
+            version=entry["version"],
+            committed=entry["published"],
+        )
+        for entry in published[1:]
     )
-    return [outcome, *others]
+    return [replace(outcome, committed=published[0]["published"]), *others]
 
 
 def _report(result: OperationResult) -> dict[str, Any]:

@@ -89,6 +89,13 @@ def test_a_report_stays_small_and_keeps_what_is_newest():
     assert len(json.dumps({"reports": found})) <= MAX_REPORT_BYTES + 50
 
 
+def test_a_table_of_which_nothing_was_published_is_reported_without_a_commit():
+    is_published = {"a": False, "b": True, "c": False}
+    entries = [{"table": name, "version": 3, "published": published} for name, published in is_published.items()]
+    found = reports(result(table="a", operation="PUBLISH", details={"published": entries}))
+    assert {report["table"]: report["committed"] for report in found} == is_published
+
+
 def test_each_table_that_was_published_is_reported():
     entries = [{"table": f"s3://lake/{name}", "version": number, "published": True} for number, name in ((3, "a"), (8, "b"))]
     outcome = result(
