@@ -77,7 +77,7 @@ def of_table(result: OperationResult, is_wanted: Callable[[Mapping[str, Any]], b
     if not wanted:
         return result
     entry = ([entry for entry in wanted if entry["published"]] or wanted)[-1]
-    named = {name: entry[name] for name in ("table", "version", "read_version")}
+    named = {name: entry[name] for name in ("table", "version", "read_version") if name in entry}  # older jobs tell less
     return replace(result, **named, committed=entry["published"])
 
 
