@@ -158,16 +158,18 @@ class DeltaLog:
         """
         return list(islice(history(self.store, self._in_commit_timestamps()), limit))
 
-    def produced_by(self, **wanted: Any) -> HistoryEntry | None:
+    def produced_by(self, *, with_token: bool = False, **wanted: Any) -> HistoryEntry | None:
         """The newest commit that a task run made; None when the log holds none.
 
         Args:
+            with_token: Whether to leave out commits without a token, which only prepare or follow the task's own: those of auto
+                compaction, or of a protocol that is upgraded first.
             wanted: Any of ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
 
         Raises:
             TableNotFoundError: The table does not exist.
         """
-        return find_produced(self.store, self._in_commit_timestamps(), wanted)
+        return find_produced(self.store, self._in_commit_timestamps(), wanted, with_token=with_token)
 
     def changes(
         self,

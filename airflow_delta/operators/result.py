@@ -11,7 +11,7 @@ from airflow.sdk import Context
 
 from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.core.statements import SequenceStatement, Statement
+from airflow_delta.core.statements import Statement
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.errors import MAY_PASS, JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
@@ -26,8 +26,9 @@ from airflow_delta.operators.statement_results import StatementResultsOperator
 class DeltaResultOperator(StatementResultsOperator):
     """Reports the outcome of a ``DeltaJob`` that the task before submitted: the same value, XComs, asset events and errors.
 
-    When the job was lost, the table's log shows whether it has committed, but not how far a ``SequenceStatement`` came: the
-    task fails then, and a retry of the one that submits goes on behind the last commit. Clear both together.
+    When the job was lost, the table's log shows whether it has committed, but not how far a statement came that does more than
+    one commit, such as a ``SequenceStatement``, a maintenance or a vacuum: the task fails then, and a retry of the one that
+    submits goes on behind the last commit. Clear both together.
 
     Args:
         job: The job (its texts are templates).
@@ -127,18 +128,22 @@ class DeltaResultOperator(StatementResultsOperator):
         )
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
-        """The newest commit of the submitting task; None where there is none, or the worker cannot read the table."""
+        """The newest commit of the submitting task, where its one commit is its result.
+
+        None where there is none, or the worker cannot read the table.
+        """
         from airflow_delta.core.committed import result_of_commit
+        from airflow_delta.jobs.core_statements import commits_of
         from airflow_delta.jobs.table_stats import attach_table_stats
 
-        if isinstance(attempt.statement, SequenceStatement):
+        if commits_of(attempt.statement) != "once":
             return None
         hook, table, run = self.hook, attempt.statement.table, self._submitted_run
         try:
             if visible_head(hook, table, attempt.scratch) is None:
                 return None
             log = hook.delta_log(table)
-            entry = log.produced_by(**run.record)
+            entry = log.produced_by(with_token=True, **run.record)
         except (TableNotFoundError, OSError):
             return None
         if entry is None or entry.commit_info is None:

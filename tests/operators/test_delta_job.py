@@ -18,7 +18,15 @@ from jinja2.nativetypes import NativeEnvironment
 
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import ConcurrentAppendError, InvalidStatementError, StorageUnavailableError
-from airflow_delta.core.statements import DeleteStatement, MergeStatement, SequenceStatement, SqlSource, TableSource
+from airflow_delta.core.statements import (
+    DeleteStatement,
+    MaintenanceStatement,
+    MergeStatement,
+    SequenceStatement,
+    SqlSource,
+    TableSource,
+    VacuumStatement,
+)
 from airflow_delta.core.statements.json_form import statement_from_json
 from airflow_delta.hooks.errors import ExposedSecretError, JobNotSubmittedError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
@@ -166,6 +174,26 @@ def test_a_lost_job_that_has_committed_is_found_in_the_log(empty_table, submitte
     run = run_job(submitter(COMMIT + "sys.exit(0)"), job_on(empty_table, tmp_path))
     assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
     assert run.result["metrics"] == {"numOutputRows": 3}
+
+
+COMPACT = """
+commit["commitInfo"]["operation"] = "OPTIMIZE"
+del commit["commitInfo"]["airflowDelta"]["token"]
+(Path(spec.statement.table) / "_delta_log" / f"{number + 1:020d}.json").write_text(json.dumps(commit))
+"""
+"""As auto compaction does: a commit of the same run, without its token."""
+
+
+def test_a_lost_job_whose_commit_was_compacted_is_found_by_its_own_commit(empty_table, submitter, run_job, tmp_path):
+    run = run_job(submitter(COMMIT + COMPACT + "sys.exit(0)"), job_on(empty_table, tmp_path))
+    assert (run.state, run.version, run.result["operation"]) == ("success", 1, "MERGE")
+
+
+@pytest.mark.parametrize("kind", [MaintenanceStatement, VacuumStatement])
+def test_a_lost_job_of_which_a_commit_is_only_a_step_is_not_taken_for_done(empty_table, submitter, run_job, tmp_path, kind):
+    job = DeltaJob(statement=kind(table=str(empty_table)), scratch_uri=f"{tmp_path}/scratch", code_uri="/code")
+    run = run_job(submitter(COMMIT + "sys.exit(0)"), job)
+    assert [type(error) for error in run.errors] == [ResultMissingError]
 
 
 SEVERAL = """

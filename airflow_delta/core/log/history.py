@@ -180,13 +180,19 @@ def _times_of_readable(listing: LogListing) -> dict[int, int]:
     return {version: time for version, time in monotonic_times(listing.commits).items() if version >= earliest}
 
 
-def find_produced(store: LogStore, in_commit: InCommitTimestamps, wanted: Mapping[str, Any]) -> HistoryEntry | None:
+def find_produced(
+    store: LogStore, in_commit: InCommitTimestamps, wanted: Mapping[str, Any], *, with_token: bool = False
+) -> HistoryEntry | None:
     """The newest commit whose record of the run that requested it (``Origin.record``) has all the wanted members.
 
     Members as operators write them: ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
+    ``with_token`` leaves out commits without a token, which only prepare or follow a task's own.
     """
-    found = (entry for entry in history(store, in_commit) if entry.commit_info and is_produced_by(entry.commit_info, wanted))
-    return next(found, None)
+
+    def is_wanted(info: CommitInfo | None) -> bool:
+        return info is not None and (not with_token or info.origin.token is not None) and is_produced_by(info, wanted)
+
+    return next((entry for entry in history(store, in_commit) if is_wanted(entry.commit_info)), None)
 
 
 def is_produced_by(info: CommitInfo, wanted: Mapping[str, Any]) -> bool:
