@@ -18,6 +18,10 @@ from airflow_delta.spark.schema_conversion import quoted
 
 _SPLITS = re.compile(r"splits=(\d+)")
 _LOCAL = re.compile(r"local(\[.*\])?")
+_MEMORY = re.compile(r"(\d+)([kmgt]?)b?")
+_SHIFTS = {"k": 10, "m": 20, "g": 30, "t": 40}
+_RESERVED_BYTES = 300 << 20
+"""Of each heap, by Spark for itself."""
 _naming = RLock()
 
 
@@ -143,6 +147,28 @@ def has_executors(spark: SparkSession) -> bool:
     Where the session does not show its master, they are taken to do so.
     """
     return _LOCAL.fullmatch(str(spark.conf.get("spark.master", ""))) is None
+
+
+def task_memory(spark: SparkSession) -> int:
+    """Bytes of the heap that a task can always have for its joins and sorts, as far as the settings tell; 0 where they do not.
+
+    Spark: "Memory Management Overview" of its tuning guide. Half of what executions and cached rows share is the cached rows'.
+    """
+    settings = spark.conf
+    is_local = not has_executors(spark)
+    heap = _bytes(settings.get("spark.driver.memory" if is_local else "spark.executor.memory", "1g"))
+    if str(settings.get("spark.memory.offHeap.enabled", "false")).lower() == "true":
+        return 0
+    slots = cores(spark) if is_local else int(settings.get("spark.executor.cores", None) or cores(spark))
+    shared = float(settings.get("spark.memory.fraction", "0.6") or 0)
+    kept = float(settings.get("spark.memory.storageFraction", "0.5") or 0)
+    return max(0, int((heap - _RESERVED_BYTES) * shared * (1 - kept) / max(1, slots)))
+
+
+def _bytes(size: str | None) -> int:
+    """A size of memory as Spark writes it, MiB where it names no unit; 0 for anything else."""
+    found = _MEMORY.fullmatch(str(size).strip().lower())
+    return int(found[1]) << _SHIFTS[found[2] or "m"] if found else 0
 
 
 def time_zone(spark: SparkSession) -> str:

@@ -1,10 +1,12 @@
 """What a statement sets in a session, beside what other threads of the session do."""
 
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 
-from airflow_delta.spark.session import query
+from airflow_delta.spark import session
+from airflow_delta.spark.session import query, task_memory
 
 
 @pytest.mark.parametrize("end", ["", ";", " ; -- all of {them}", ";\n; /* all; */ ;\n", " -- all; of them", "; -- ;"])
@@ -35,3 +37,20 @@ def test_two_threads_that_give_one_name_to_different_rows_see_their_own(spark, m
     other.join()
     assert found == {"this": 1, "other": 2}
     assert not spark.catalog.tableExists("rows")
+
+
+@pytest.mark.parametrize(
+    ("settings", "mebibytes"),
+    [
+        ({"spark.master": "local[2]", "spark.driver.memory": "6g", "spark.executor.memory": "1g"}, 876),
+        ({"spark.master": "local[2]"}, 108),
+        ({"spark.master": "yarn", "spark.executor.memory": "4396m", "spark.executor.cores": "4"}, 307),
+        ({"spark.master": "yarn", "spark.executor.memory": "4396", "spark.memory.storageFraction": "0"}, 1228),
+        ({"spark.master": "yarn", "spark.executor.memory": "8gb", "spark.memory.offHeap.enabled": "true"}, 0),
+        ({"spark.master": "yarn", "spark.executor.memory": "plenty"}, 0),
+        ({"spark.master": "yarn", "spark.executor.memory": "200m"}, 0),
+    ],
+)
+def test_the_memory_of_a_task_is_what_no_cached_row_and_no_other_task_takes(monkeypatch, settings, mebibytes):
+    monkeypatch.setattr(session, "cores", lambda _: 2)
+    assert task_memory(SimpleNamespace(conf=settings)) >> 20 == mebibytes

@@ -12,16 +12,21 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.predicate import TRUE, Expression, exact_part, to_arrow_expression
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.data_types import INTEGER, LONG
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.jvm_positions import jvm_positions
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.source import IN_SOURCE, MergeSource
+from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import columns_needed, scan_positions
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.io.row_width import is_of_fixed_width
 from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.session import task_memory
 
 FROM_SOURCE = f"{SOURCE}.{IN_SOURCE}"
 """Column of the pairs: NULL where a row of the target stands alone."""
@@ -60,9 +65,14 @@ def join(
     how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]
     # Spark's guesses at sizes decide nothing: that of the source is known, and how much of the target is left cannot be.
     broadcasts = how in _MAY_BROADCAST_SOURCE and source.size is not None and source.size <= _BROADCAST_BYTES
-    rows = source.frame.hint("broadcast" if broadcasts else "merge")
+    size = estimated_size(candidates, snapshot.schema, StructType((*columns.fields, *_POSITION)))
+    is_hashed = how in _MAY_HASH_TARGET and not broadcasts and is_of_fixed_width(columns)
+    if is_hashed and size * _HASHED <= task_memory(spark):
+        rows, target = source.frame, target.hint("shuffle_hash")
+    else:
+        rows = source.frame.hint("broadcast" if broadcasts else "merge")
     is_small = source.size is not None and source.size <= _TASK_BYTES
-    if is_small and not broadcasts and estimated_size(candidates, snapshot.schema, columns) <= _TASK_BYTES:
+    if is_small and not broadcasts and size <= _TASK_BYTES:
         rows, target = rows.coalesce(1), target.coalesce(1)  # a task that joins all of it takes less than two shuffles
     are_unique = keys.are_keys_unique if isinstance(keys, KeyFilter) else source.are_keys_unique
     return rows.alias(SOURCE).join(target.alias(TARGET), sql_expression(source.on), how), are_unique
@@ -73,5 +83,10 @@ _BROADCAST_BYTES = 10 << 20
 _TASK_BYTES = 16 << 20
 """Of either side that one task joins."""
 _MAY_BROADCAST_SOURCE = ("inner", "right")
+_MAY_HASH_TARGET = ("inner", "left")
+"""A hash table of the target's rows spares sorting the source, which is the wider side."""
+_HASHED = 4
+"""The table takes about so many times the bytes of its rows, all of which may have one key, and so be one task's."""
+_POSITION = (StructField(FILE, INTEGER), StructField(ROW, LONG))
 _JOINS = {(False, False): "inner", (True, False): "left", (False, True): "right", (True, True): "full"}
 """By whether rows of the source, and rows of the target, matter that match nothing."""

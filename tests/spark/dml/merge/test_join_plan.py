@@ -12,6 +12,7 @@ from airflow_delta.spark.dml.merge import join as merge_join
 from airflow_delta.spark.dml.merge.join import join
 from airflow_delta.spark.dml.merge.plan import plan_merge
 from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.io.row_width import row_width
 from tests.spark.needs import looks_into_the_jvm
 
 UPDATE, INSERT, DELETE = MatchedUpdate(assignments={"v": "source.v"}), NotMatchedInsert(), NotMatchedBySourceDelete()
@@ -34,16 +35,21 @@ def planned(spark, table, query, clauses, cache, on="target.id = source.id"):
     return snapshot, plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin(), cache=cache)
 
 
+def joined_by(pairs):
+    executed = pairs._jdf.queryExecution().executedPlan().toString()
+    return {kind for kind in ("SortMergeJoin", "BroadcastHashJoin", "ShuffledHashJoin") if kind in executed}
+
+
 @looks_into_the_jvm
 @pytest.mark.parametrize(
     ("query", "clauses", "expected"),
     [
         (SMALL, [UPDATE, DELETE], "BroadcastHashJoin"),
         (SMALL, [UPDATE], "BroadcastHashJoin"),
-        (SMALL, [UPDATE, INSERT], "SortMergeJoin"),
+        (SMALL, [UPDATE, INSERT], "ShuffledHashJoin"),
         (SMALL, [UPDATE, INSERT, DELETE], "SortMergeJoin"),
         (LONG_TEXTS, [UPDATE, DELETE], "SortMergeJoin"),
-        (MANY_FLAGS, [UPDATE], "SortMergeJoin"),
+        (MANY_FLAGS, [UPDATE], "ShuffledHashJoin"),
         (NESTED, [UPDATE, DELETE], "SortMergeJoin"),
     ],
     ids=["small", "small, matches alone", "with inserts", "with both", "large", "of many short values", "of unknown size"],
@@ -51,9 +57,27 @@ def planned(spark, table, query, clauses, cache, on="target.id = source.id"):
 def test_only_a_source_that_is_known_to_be_small_is_broadcast(spark, table, query, clauses, expected, cache):
     snapshot, plan = planned(spark, table, query, clauses, cache)
     pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched, cache=cache)
+    assert joined_by(pairs) == {expected}
 
-    executed = pairs._jdf.queryExecution().executedPlan().toString()
-    assert {kind for kind in ("SortMergeJoin", "BroadcastHashJoin") if kind in executed} == {expected}
+
+@looks_into_the_jvm
+@pytest.mark.parametrize(
+    ("memory", "value", "expected"),
+    [
+        (4 * 5 * 20, "source.v", "ShuffledHashJoin"),
+        (4 * 5 * 20 - 1, "source.v", "SortMergeJoin"),
+        (1 << 30, "target.v || source.v", "SortMergeJoin"),
+    ],
+    ids=["fits", "does not", "with texts of any length"],
+)
+def test_rows_of_the_target_are_hashed_where_all_of_them_certainly_fit_a_task(
+    spark, table, memory, value, expected, monkeypatch, cache
+):
+    monkeypatch.setattr(merge_join, "task_memory", lambda _: memory)
+    monkeypatch.setattr(merge_join, "estimated_size", lambda _files, _schema, columns: 5 * row_width(columns))
+    snapshot, plan = planned(spark, table, SMALL, [MatchedUpdate(assignments={"v": value}), INSERT], cache)
+    pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched, cache=cache)
+    assert joined_by(pairs) == {expected}
 
 
 @looks_into_the_jvm
