@@ -22,8 +22,14 @@ LATER = "{{ an argument that only a run has }}"
 _MEANINGS_OF_NONE = {
     "where": ("a condition", "all rows"),
     "partitions": ("a condition", "any partition"),
+    "operations": ("an operation", "any operation"),
     "min_rows": ("a number", "any number of rows"),
+    "expect": ("a check", "no check"),
     "staged": ("a handle", "the table as it is"),
+    "version": ("a version", "the latest version"),
+    "timestamp": ("a time", "the latest version"),
+    "source_version": ("a version", "the latest version"),
+    "pattern": ("a pattern", "all names"),
 }
 """What must come of an argument that is given, and what it would mean to leave it out.
 

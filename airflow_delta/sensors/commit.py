@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow.sdk import Context
 
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.fields import is_template, shortened
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.statements.validation import require_text
 from airflow_delta.hooks.checked_arguments import without_run
@@ -194,6 +194,9 @@ class DeltaCommitSensor(DeltaWaitSensor):
         }
         if value is None and begin not in windows:
             raise self.invalid(f"the template of {begin} must render to a value, but rendered to None")
+        if begin == "run_of" and not (value and isinstance(value, Mapping)):
+            detail = f"run_of must name a run, such as {{'dag_id': ..., 'logical_date': ...}}, found {shortened(value)}"
+            raise self.invalid(detail)
         if self.partitions is not None:
             require_text(type(self).__name__, "partitions", self.partitions)
         wanted = CommitFilter.of(

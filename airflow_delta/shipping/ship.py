@@ -11,7 +11,7 @@ from typing import Any
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
-from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
+from airflow_delta.core.errors import InvalidStatementError, StorageAccessError, UnsupportedStorageError
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.shipping.archive import archive_name, build_archive
 from airflow_delta.shipping.scripts import job_script, job_scripts, shipped_name
@@ -59,6 +59,7 @@ def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> 
         The URIs of all files of this version, the archive first.
 
     Raises:
+        InvalidStatementError: The destination names no folder.
         UnsupportedStorageError: No filesystem for the URI, or its package is missing.
         StorageAccessError: The storage refused, or has no such bucket.
         StorageUnavailableError: It did not answer.
@@ -72,6 +73,9 @@ def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> 
 def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping[str, Any] | None = None) -> list[str]:
     """Put files into a folder and return their URIs; arguments, errors and what stays are those of ``ship``."""
     base = destination.rstrip("/")
+    if not base or base.endswith(":"):
+        detail = f"it must be the URI of a folder that Spark's drivers can read, found {destination!r}"
+        raise InvalidStatementError(statement="the destination of the code", detail=detail)
     try:
         filesystem, root = _filesystem(base, storage_options)
         if ObjectLocation.from_uri(base) is None:  # an object store has no folders: fsspec would make the bucket

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.validation import texts
 
 RUN_FIELDS = frozenset({"dag_id", "task_id", "run_id", "map_index", "logical_date"})
 """The fields of a commit's record that identify a DAG run."""
@@ -39,9 +40,6 @@ class CommitFilter:
                 f"found {dict(self.run)}"
             )
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
-        if not all(self.operations):
-            detail = "operations must not contain an empty string"
-            raise InvalidStatementError(statement="CommitFilter", detail=detail)
 
     @classmethod
     def of(
@@ -53,7 +51,7 @@ class CommitFilter:
         run: Mapping[str, Any] | None = None,
     ) -> CommitFilter:
         """The filter of an operator's arguments: one operation stands for itself."""
-        names = (operations,) if isinstance(operations, str) else operations
+        names = texts("CommitFilter", "operations", operations, may_be_empty=True)
         return cls(
             operations=tuple(name.strip().upper() for name in names),
             partitions=partitions or None,

@@ -66,6 +66,14 @@ def test_what_to_wait_for_is_said_in_exactly_one_way(tmp_path, given):
         sensor(tmp_path, **given).poke(context())
 
 
+@pytest.mark.parametrize("rendered", [{}, None, "{'dag_id': 'daily', 'run_id': 'r'}", ["daily"]])
+def test_a_run_whose_template_renders_to_no_run_is_refused_and_never_any_commit(tmp_path, rendered):
+    waiting = sensor(tmp_path, run_of="{{ params.run }}")
+    waiting.run_of = rendered  # as Airflow sets what has rendered
+    with pytest.raises(InvalidStatementError, match="run_of"):
+        waiting.poke(context())
+
+
 @pytest.mark.parametrize(
     ("given", "done"),
     [

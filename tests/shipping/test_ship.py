@@ -10,7 +10,12 @@ from fsspec import AbstractFileSystem
 from typer.testing import CliRunner
 
 from airflow_delta.cli.main import app
-from airflow_delta.core.errors import StorageAccessError, StorageUnavailableError, UnsupportedStorageError
+from airflow_delta.core.errors import (
+    InvalidStatementError,
+    StorageAccessError,
+    StorageUnavailableError,
+    UnsupportedStorageError,
+)
 from airflow_delta.shipping.scripts import job_script, job_scripts
 from airflow_delta.shipping.ship import ship, shipped_code
 
@@ -40,6 +45,14 @@ def test_code_of_the_same_size_but_other_content_is_replaced(tmp_path):
     script.write_bytes(b"#" * len(shipped[1]))
     ship(str(tmp_path))
     assert (archive.read_bytes(), script.read_bytes()) == shipped
+
+
+@pytest.mark.parametrize("destination", ["", "/", "///", "file:", "file:///", "s3://"])
+def test_a_destination_that_names_no_folder_is_refused_and_nothing_is_written(destination, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidStatementError, match="folder"):
+        ship(destination)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_any_filesystem_will_do():

@@ -44,6 +44,7 @@ def require_point(statement: str, version: Any, timestamp: Any) -> None:
 
 def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empty: bool = False) -> tuple[str, ...]:
     """The texts; a single one needs no list. Raises ``InvalidStatementError`` for none, unless that may be, and for others."""
+    require_type(statement, name, values, Iterable)
     listed = (values,) if isinstance(values, str) else tuple(values)
     if not listed and not may_be_empty:
         raise InvalidStatementError(statement=statement, detail=f"{name} must not be empty")
@@ -54,6 +55,7 @@ def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empt
 
 def expectations(statement: str, values: Iterable[Expectation | str] | Expectation | str) -> tuple[Expectation, ...]:
     """The expectations of a statement; a plain text is one, and a single one needs no list."""
+    require_type(statement, "expect", values, (Iterable, Expectation))
     listed = (values,) if isinstance(values, Expectation | str) else tuple(values)
     for expectation in listed:
         require_type(statement, "an expectation", expectation, (Expectation, str))
