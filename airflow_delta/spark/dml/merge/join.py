@@ -66,13 +66,13 @@ def join(
     # Spark's guesses at sizes decide nothing: that of the source is known, and how much of the target is left cannot be.
     broadcasts = how in _MAY_BROADCAST_SOURCE and source.size is not None and source.size <= _BROADCAST_BYTES
     size = estimated_size(candidates, snapshot.schema, StructType((*columns.fields, *_POSITION)))
-    is_hashed = how in _MAY_HASH_TARGET and not broadcasts and is_of_fixed_width(columns)
-    if is_hashed and size * _HASHED <= task_memory(spark):
+    is_one_task = not broadcasts and source.size is not None and max(source.size, size) <= _TASK_BYTES
+    may_hash = how in _MAY_HASH_TARGET and is_of_fixed_width(columns) and not (broadcasts or is_one_task)
+    if may_hash and size * _HASHED <= task_memory(spark):
         rows, target = source.frame, target.hint("shuffle_hash")
     else:
         rows = source.frame.hint("broadcast" if broadcasts else "merge")
-    is_small = source.size is not None and source.size <= _TASK_BYTES
-    if is_small and not broadcasts and size <= _TASK_BYTES:
+    if is_one_task:
         rows, target = rows.coalesce(1), target.coalesce(1)  # a task that joins all of it takes less than two shuffles
     are_unique = keys.are_keys_unique if isinstance(keys, KeyFilter) else source.are_keys_unique
     return rows.alias(SOURCE).join(target.alias(TARGET), sql_expression(source.on), how), are_unique

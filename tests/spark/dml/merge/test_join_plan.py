@@ -46,7 +46,7 @@ def joined_by(pairs):
     [
         (SMALL, [UPDATE, DELETE], "BroadcastHashJoin"),
         (SMALL, [UPDATE], "BroadcastHashJoin"),
-        (SMALL, [UPDATE, INSERT], "ShuffledHashJoin"),
+        (SMALL, [UPDATE, INSERT], "SortMergeJoin"),
         (SMALL, [UPDATE, INSERT, DELETE], "SortMergeJoin"),
         (LONG_TEXTS, [UPDATE, DELETE], "SortMergeJoin"),
         (MANY_FLAGS, [UPDATE], "ShuffledHashJoin"),
@@ -75,7 +75,7 @@ def test_rows_of_the_target_are_hashed_where_all_of_them_certainly_fit_a_task(
 ):
     monkeypatch.setattr(merge_join, "task_memory", lambda _: memory)
     monkeypatch.setattr(merge_join, "estimated_size", lambda _files, _schema, columns: 5 * row_width(columns))
-    snapshot, plan = planned(spark, table, SMALL, [MatchedUpdate(assignments={"v": value}), INSERT], cache)
+    snapshot, plan = planned(spark, table, LONG_TEXTS, [MatchedUpdate(assignments={"v": value}), INSERT], cache)
     pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched, cache=cache)
     assert joined_by(pairs) == {expected}
 
