@@ -37,6 +37,11 @@ class WatchedTable:
         definition["metaData"]["id"] = table_id
         return self.commit("CREATE TABLE", protocol(), definition)
 
+    def replace(self, table_id):
+        definition = json.loads(self.store.read(commit_path(0)).splitlines()[2])
+        definition["metaData"]["id"] = table_id
+        return self.commit("CREATE OR REPLACE TABLE", definition, remove(f"{next(self._names)}.parquet"))
+
     def write(self, day="2013-01-01", rows=1, operation="WRITE", **commit):
         metrics = {"numOutputRows": str(rows)}
         file = add(f"{next(self._names)}.parquet", partitionValues={"day": day}, stats=json.dumps({"numRecords": rows}))

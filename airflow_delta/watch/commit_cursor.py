@@ -12,7 +12,7 @@ from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_match import rows_changed
-from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_commits, metadata_of
+from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, had_id, later_commits, metadata_of
 from airflow_delta.watch.commit_watch import head_version
 from airflow_delta.watch.start import Start
 
@@ -116,11 +116,12 @@ def _announced(
 ) -> PollResult:
     has_gap = found.lost is not None and cursor.version != NO_TABLE
     versions = list(islice(found.commits, MOST_AT_ONCE))
-    scanned = CommitScan(store, wanted, with_files=True).matches(versions)
-    matches = {version: commit for version, commit in scanned if commit is not None}
+    scan = CommitScan(store, wanted, with_files=True)
+    matches = {version: commit for version, commit in scan.matches(versions) if commit is not None}
     has_more = len(versions) < len(found.commits)
     last = versions[-1] if has_more else max([*versions, found.head or 0])
-    moved = cursor.at(last, found.commits.get(last), cursor.table_id or metadata_of(store).id)
+    table_id = scan.table_id or cursor.table_id or metadata_of(store).id  # REPLACE TABLE has given it another one
+    moved = cursor.at(last, found.commits.get(last), table_id)
     if not (matches or has_gap or is_reset):
         return PollResult(cursor=moved, has_more=has_more)
     to_version = last if has_gap or is_reset else max(matches)
@@ -147,4 +148,4 @@ def _is_same_table(store: LogStore, cursor: WatchCursor, found: LaterCommits) ->
         return True
     if found.head is None:
         return False
-    return cursor.is_of(found.at) or cursor.table_id == metadata_of(store).id
+    return cursor.is_of(found.at) or had_id(store, cursor.table_id, cursor.version)

@@ -65,12 +65,17 @@ def _first_missing(listing: LogListing, after: int) -> int | None:
 
 
 class CommitScan:
-    """Finds the commits of a table that fulfill a filter."""
+    """Finds the commits of a table that fulfill a filter.
+
+    Attributes:
+        table_id: As the last of the commits that says it; None while none has, or where only their infos are read.
+    """
 
     def __init__(self, store: LogStore, wanted: CommitFilter, *, with_files: bool = False) -> None:
         self._store = store
         self._wanted = wanted
         self._reads_files = with_files or wanted.looks_at_files
+        self.table_id: str | None = None
         self._metadata: Metadata | None = None  # of the last commit that was read; only where it is needed
 
     def matches(self, versions: Sequence[int]) -> Iterator[tuple[int, CommitActions | None]]:
@@ -84,6 +89,7 @@ class CommitScan:
         for start in range(0, len(versions), _AT_ONCE):
             some = versions[start : start + _AT_ONCE]
             for version, commit in zip(some, self._read_all(some), strict=True):
+                self.table_id = commit.metadata.id if commit.metadata else self.table_id
                 metadata = self._metadata_at(version, commit) if self._wanted.partitions else None
                 yield version, commit if fulfills(commit, self._wanted, metadata, self._store.table_uri) else None
 
@@ -114,3 +120,11 @@ def metadata_of(store: LogStore, version: int | None = None) -> Metadata:
         return LogReplay.from_store(store, version).metadata
     except (VersionNotFoundError, LogGapError):
         return LogReplay.from_store(store).metadata
+
+
+def had_id(store: LogStore, table_id: str | None, version: int) -> bool:
+    """Whether the table has this id, or had it at a version: REPLACE TABLE gives it another one, and its versions go on.
+
+    Raises as ``metadata_of``.
+    """
+    return any(metadata_of(store, seen).id == table_id for seen in (None, version))

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.watch.commit_cursor import first_cursor
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.watch.commit_scan import CommitScan, later_commits, metadata_of
+from airflow_delta.watch.commit_scan import CommitScan, had_id, later_commits, metadata_of
 from airflow_delta.watch.start import Start
 
 MOST_CLAIMS = 10
@@ -93,10 +93,11 @@ def due_versions(
     """
     table_id = metadata_of(store).id
     before = ProcessedVersions(**stored).with_succeeded(has_succeeded) if stored else None
-    is_reset = before is not None and before.table_id != table_id
+    is_reset = before is not None and not had_id(store, before.table_id, before.version)
     if before is None or is_reset:
         first = first_cursor(store, 0 if is_reset else start).version
         before = ProcessedVersions(table_id=table_id, version=first, claims={})
+    before = replace(before, table_id=table_id)
     found = later_commits(store, before.version)
     matches = CommitScan(store, CHANGES_DATA).matches(list(found.commits))
     return DueVersions(

@@ -212,6 +212,20 @@ def test_commits_that_were_cleaned_up_are_a_gap_and_a_table_made_anew_begins_aga
     assert anew.processed.table_id == "another"
 
 
+def test_versions_of_a_replaced_table_go_on(table):
+    """REPLACE TABLE, of Spark, is a commit like others, and gives the table another id."""
+    table.write()
+    table.write()
+    stored = {"table_id": "the-table", "version": 2, "claims": {"r": 2}}
+    table.replace(table_id="another")
+    table.write()
+    replaced = due(table, stored)
+    assert (replaced.from_version, replaced.to_version, replaced.gap, replaced.reset) == (3, 4, False, False)
+    table.write()
+    later = due(table, replaced.processed.moved_to(4).to_json())
+    assert (later.from_version, later.to_version, later.reset) == (5, 5, False)
+
+
 def test_a_missing_table_is_an_error(tmp_path):
     with pytest.raises(TableNotFoundError):
         due(WatchedTable(tmp_path / "nowhere"))

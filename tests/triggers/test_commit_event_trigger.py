@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -300,6 +301,31 @@ def test_a_restored_log_with_new_file_times_is_the_same_table(table):
 
     (event,) = asyncio.run(scenario())
     assert (event["from_version"], event["reset"]) == (1, False)
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["before", "after"])
+def test_a_replaced_table_whose_log_was_restored_is_the_same_table(table, is_seen):
+    """REPLACE TABLE, of Spark, gives the table another id; ``is_seen``: whether the watcher had read it before."""
+
+    async def scenario():
+        table.create()
+        store = AssetStore()
+        async with triggerer(table, store) as life:
+            await settled(lambda: store.version == 0)
+            if is_seen:
+                table.replace(table_id="another")
+                await life.events(1)
+                await settled(lambda: store.version == 1)
+        if not is_seen:
+            table.replace(table_id="another")
+        for file in (table.root / "_delta_log").glob("*.json"):
+            os.utime(file, (1, 1))
+        table.write()
+        async with triggerer(table, store) as life:
+            return await life.events(1)
+
+    (event,) = asyncio.run(scenario())
+    assert (event["from_version"], event["to_version"], event["reset"]) == (2 if is_seen else 1, 2, False)
 
 
 def test_a_dropped_table_is_waited_for(table):
