@@ -20,7 +20,7 @@ UNANSWERED_LIMIT = 600
 """Seconds for which a cluster may fail to report the driver and, once that has ended, a storage or a catalog may refuse to be
 read; then the worker looks for itself."""
 
-_LONGEST_QUESTION = 30  # seconds, as Airflow 3.3 gives to on_kill
+_LONGEST_QUESTION = 15  # seconds; Airflow 3.3 gives 30 to on_kill, which kills after that
 
 ENDINGS = {
     "failed": "the cluster says that the driver failed",
@@ -100,8 +100,9 @@ class DeltaResultTrigger(BaseTrigger):
             async for event in self._events():
                 yield event
         except asyncio.CancelledError:
-            if not HAS_TRIGGER_KILLS:
-                await self._kill_of_task_that_waits_no_more()
+            # Where it is not known whether the task waits, the triggerer ends, and another one goes on.
+            if not HAS_TRIGGER_KILLS and await self._is_waited_for() is False:
+                await self._kill_driver()
             raise
 
     async def _events(self) -> AsyncIterator[TriggerEvent]:
@@ -115,23 +116,28 @@ class DeltaResultTrigger(BaseTrigger):
                 return
             if ended is None and self.until is not None and time.time() > self.until:
                 ended = "late"
-                await self.on_kill()
+                await self._kill_driver()
             elif ended is None:
                 state = await run_in_thread(self._driver_state)
                 ended = None if state == "active" else state
             if ended is None or there is None:  # otherwise poll once more: the document is the last thing that a job writes
                 await asyncio.sleep(self.poll_interval)
 
-    async def _kill_of_task_that_waits_no_more(self) -> None:
-        """Kill the driver of a task that was cleared or marked; not when the triggerer ends, or another one goes on."""
+    async def on_kill(self) -> None:
+        """Kill the driver, unless the task still waits: Airflow calls this also when another triggerer has taken over."""
+        if not await self._is_waited_for():
+            await self._kill_driver()
+
+    async def _is_waited_for(self) -> bool | None:
+        """Whether the task still waits, in this triggerer or in another one; None where Airflow does not say."""
         try:
             async with asyncio.timeout(_LONGEST_QUESTION):
-                if self.task_instance is not None and not await is_deferred(self.task_instance):
-                    await self.on_kill()
-        except Exception as error:  # noqa: BLE001 - as when the triggerer ends: then another one goes on
+                return None if self.task_instance is None else await is_deferred(self.task_instance)
+        except Exception as error:  # noqa: BLE001 - as when the triggerer ends
             self.log.warning("it is not known whether the task of %s still waits: %s", self.job_id, printable(str(error)))
+            return None
 
-    async def on_kill(self) -> None:
+    async def _kill_driver(self) -> None:
         """Kill the driver, where the cluster can do that."""
         if self.job_id is not None:
             try:
