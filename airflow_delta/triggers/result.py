@@ -40,7 +40,8 @@ class DeltaResultTrigger(BaseTrigger):
     ``state``: ``document``; ``succeeded`` or ``failed``, the state of a driver without a document; ``unknown`` when the cluster
     does not answer for ten minutes; ``late`` after the deadline, when the driver was killed.
     A storage or a catalog that is temporarily unavailable is waited for; one that has refused for ten minutes is not, once the
-    driver has ended: its error is the worker's, which reads last. When a user clears or marks the task, the driver is killed.
+    driver has ended, nor after the deadline: its error is the worker's, which reads last. When a user clears or marks the task,
+    the driver is killed.
 
     Args:
         delta_conn_id: The ``delta`` connection, for the location of results.
@@ -109,12 +110,13 @@ class DeltaResultTrigger(BaseTrigger):
         ended: str | None = None
         while True:
             there = await run_in_thread(self._document_is_there)
-            is_over = there is not None or ended == "late" or _is_long_ago(self._refused_since)
+            is_late = self.until is not None and time.time() > self.until
+            is_over = there is not None or is_late or _is_long_ago(self._refused_since)
             if there or (ended is not None and is_over):
                 payload = {name: getattr(self, name) for name in _HANDED_ON}
                 yield TriggerEvent(payload | {"state": "document" if there else ended})  # type: ignore[no-untyped-call]
                 return
-            if ended is None and self.until is not None and time.time() > self.until:
+            if ended is None and is_late:
                 ended = "late"
                 await self._kill_driver()
             elif ended is None:

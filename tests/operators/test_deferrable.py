@@ -438,3 +438,16 @@ def test_a_time_limit_ends_the_waiting_also_when_the_storage_is_away(airflow_dat
     (tmp_path / "_airflow_delta").mkdir()
     (tmp_path / "_airflow_delta" / "results").write_text("not a directory")
     assert asyncio.run(event_of(trigger(tmp_path, until=time.time() - 1))) == "late"
+
+
+def test_a_time_limit_ends_the_waiting_for_the_result_of_an_ended_driver_when_the_storage_is_away(
+    airflow_database, tmp_path, resource_manager, monkeypatch
+):
+    resource_manager.state, resource_manager.final_status = "FINISHED", "FAILED"
+
+    def away(*arguments):
+        raise ConnectionError("no route to the storage")
+
+    monkeypatch.setattr("airflow_delta.triggers.result.written_results", away)
+    waiting = trigger(tmp_path, job_id="application_1_0001", until=time.time() + 1)
+    assert asyncio.run(asyncio.wait_for(event_of(waiting), 20)) == "failed"
