@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import Asset
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -137,6 +138,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         # table themselves.
         self._wanted = CommitFilter.of(operations=operations, partitions=partitions, data_change_only=True)
         self._files: BoundedLog | None = None
+        self._polling: asyncio.Task[PollResult] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Path of the class and its arguments; they are the identity of the watcher, so defaults never change."""
@@ -173,25 +175,50 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         cursor: WatchCursor | None = None
         failures = 0
         pauses = Backoff(first=2 * self.poll_interval, most=max(LONGEST_PAUSE, self.poll_interval))
-        async for tick in shared_stream:
-            try:
-                stored = cursor or await self._stored_cursor()
-                found = await self._poll(stored)
-                if found.event is None and found.cursor != stored:
-                    await self._store_without_event(found.cursor)
-            except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
-                self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
-                self._files = None  # the next poll may have other credentials
-                tick.pause = pauses.length(failures)
-                failures += 1
-                continue
-            failures = 0
-            cursor = found.cursor
-            if found.has_more:
-                tick.pause = 0
-            if found.event is not None:
-                tick.when_stored = partial(self._try_to_store, found.cursor)
-                yield TriggerEvent(json_value(found.event))  # type: ignore[no-untyped-call]
+        try:
+            async for tick in shared_stream:
+                try:
+                    found = await self._found_in_time(cursor)
+                except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
+                    self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
+                    self._files = None  # the next poll may have other credentials
+                    tick.pause = pauses.length(failures)
+                    failures += 1
+                    continue
+                if found is None:
+                    tick.pause = 0
+                    continue
+                failures = 0
+                cursor = found.cursor
+                if found.has_more:
+                    tick.pause = 0
+                if found.event is not None:
+                    tick.when_stored = partial(self._try_to_store, found.cursor)
+                    yield TriggerEvent(json_value(found.event))  # type: ignore[no-untyped-call]
+        finally:
+            if self._polling is not None:
+                self._polling.cancel()
+
+    async def _found_in_time(self, cursor: WatchCursor | None) -> PollResult | None:
+        """What a poll finds; None while it goes on, and the next tick asks again.
+
+        Airflow ends a watcher that is too long at one tick, and stores its event all the same: it would come again for ever.
+        """
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._found_after(cursor))
+        done, _ = await asyncio.wait({self._polling}, timeout=_longest_tick())
+        if not done:
+            return None
+        polling, self._polling = self._polling, None
+        return polling.result()
+
+    async def _found_after(self, cursor: WatchCursor | None) -> PollResult:
+        """One poll from this cursor on, or from the stored one; a cursor that moves without an event is stored at once."""
+        stored = cursor or await self._stored_cursor()
+        found = await self._poll(stored)
+        if found.event is None and found.cursor != stored:
+            await self._store_without_event(found.cursor)
+        return found
 
     async def _poll(self, cursor: WatchCursor | None) -> PollResult:
         if cursor is None:
@@ -246,6 +273,11 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
             await self._store(cursor)
         except Exception as error:  # noqa: BLE001 - it would end the watcher
             self.log.warning("could not store the cursor of the watcher of %s: %s", self.table, error)
+
+
+def _longest_tick() -> float:
+    """Seconds after which the watcher turns to the next tick: Airflow's limit is for storing the event, too."""
+    return conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=300.0) / 5
 
 
 async def _confirmed(clock: _Clock) -> AsyncIterator[_Tick]:

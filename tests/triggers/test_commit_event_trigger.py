@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import time
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -13,6 +14,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.hooks.airflow_features import HAS_SHARED_STREAMS
 from airflow_delta.triggers import commit_event
 from airflow_delta.triggers.commit_event import STATE_KEY, DeltaCommitEventTrigger
+from airflow_delta.watch.commit_cursor import poll
 from tests.airflow_versions import import_string
 from tests.watched_table import WatchedTable
 
@@ -52,11 +54,12 @@ class AssetStore(dict):
 class Triggerer:
     """One life of a triggerer: Airflow's own stream manager, and a database that stores events on demand."""
 
-    def __init__(self, trigger, store):
+    def __init__(self, trigger, store, ack_timeout):
         path, arguments = trigger.serialize()
         self.trigger = import_string(path)(**arguments)
         self.trigger.asset_state_store = store
-        self.manager = SharedStreamManager(log=structlog.get_logger()) if HAS_SHARED_STREAMS else None
+        log = structlog.get_logger()
+        self.manager = SharedStreamManager(log=log, ack_timeout=ack_timeout) if HAS_SHARED_STREAMS else None
         self.key = self.trigger.shared_stream_key()
         self.fired, self.unconfirmed = [], []
 
@@ -84,8 +87,8 @@ class Triggerer:
 
 
 @asynccontextmanager
-async def triggerer(table, store, **arguments):
-    life = Triggerer(DeltaCommitEventTrigger(table=str(table.root), poll_interval=0.01, **arguments), store)
+async def triggerer(table, store, *, ack_timeout=300, **arguments):
+    life = Triggerer(DeltaCommitEventTrigger(table=str(table.root), poll_interval=0.01, **arguments), store, ack_timeout)
     running = asyncio.create_task(life.run())
     try:
         yield life
@@ -192,6 +195,25 @@ def test_an_event_that_airflow_did_not_store_comes_again_and_no_commit_is_lost(t
     lost, (last,) = asyncio.run(scenario())
     assert ranges(lost) == [(1, version) for version in range(1, 6)]
     assert ranges([last]) == [(1, 5)]
+
+
+@tells_when_events_are_stored
+def test_a_poll_that_takes_longer_than_airflow_waits_for_a_watcher_announces_its_commits_once(table, monkeypatch):
+    """Airflow ends a watcher after ``shared_stream_ack_timeout``, and has its event none the less."""
+    monkeypatch.setenv("AIRFLOW__TRIGGERER__SHARED_STREAM_ACK_TIMEOUT", "0.5")
+    monkeypatch.setattr(commit_event, "poll", lambda *given, **named: (time.sleep(1.5), poll(*given, **named))[1])
+
+    async def scenario():
+        table.create()
+        table.write()
+        store = AssetStore()
+        async with triggerer(table, store, start="earliest", ack_timeout=0.5) as life:
+            await life.events(1)
+            await settled(lambda: life.persist() or store.version == 1)
+            table.write()
+            return await life.events(2)
+
+    assert ranges(asyncio.run(scenario())) == [(1, 1), (2, 2)]
 
 
 def test_commits_between_two_lives_are_announced_once(table):
