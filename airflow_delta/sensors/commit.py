@@ -186,7 +186,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         value = getattr(self, begin)
         if is_template(value) or is_template(self.min_rows):
             raise self.invalid(f"{begin} and min_rows hold a template that was not rendered")
-        after = {"min_version": lambda: value - 1, "after_version": lambda: value}
+        after = {"min_version": lambda: max(value - 1, NO_TABLE), "after_version": lambda: max(value, NO_TABLE)}
         windows = {
             "after_timestamp": CommitWindow.after,
             "during": CommitWindow.during,

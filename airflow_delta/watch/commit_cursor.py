@@ -81,7 +81,7 @@ class PollResult:
 def first_cursor(store: LogStore, start: Start) -> WatchCursor:
     """The first cursor of a new watcher."""
     if isinstance(start, int):
-        return WatchCursor(version=start - 1)
+        return WatchCursor(version=max(start - 1, NO_TABLE))
     if start == "earliest":
         return WatchCursor(version=NO_TABLE)
     head = head_version(store)

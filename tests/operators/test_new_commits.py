@@ -161,8 +161,14 @@ def test_a_retried_or_cleared_task_gets_its_own_versions(table):
     assert pushed == {**first, "delta_version": 1}
 
 
-def due(table, stored=None, succeeded=()):
-    return due_versions(table.store, stored, "earliest", lambda run_id: run_id in succeeded)
+def due(table, stored=None, succeeded=(), start="earliest"):
+    return due_versions(table.store, stored, start, lambda run_id: run_id in succeeded)
+
+
+def test_a_start_below_0_is_the_first_version_and_no_gap(table):
+    table.write()
+    found = due(table, start=-1)
+    assert (found.from_version, found.to_version, found.gap) == (0, 1, False)
 
 
 def test_events_that_come_twice_late_or_in_another_order_do_not_matter(table):

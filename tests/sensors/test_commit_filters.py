@@ -154,6 +154,14 @@ def test_the_version_is_the_commit_that_fulfills_the_wait(table, context, wait, 
     assert poke(sensor(table, after_version=0, **wait), context) == version
 
 
+@pytest.mark.parametrize("beginning", [{"min_version": -1}, {"after_version": "-2"}], ids=str)
+def test_a_version_that_no_table_has_is_before_the_first_one(table, context, beginning):
+    """The version -1 is that of a table that is not there yet; no commit below 0 was cleaned up."""
+    assert poke(sensor(table, operations="MERGE", **beginning), context) is None
+    merged = table.write(operation="MERGE")
+    assert poke(sensor(table, operations="MERGE", **beginning), context) == merged
+
+
 def test_rows_are_counted_over_reschedules(table, context):
     for _ in range(3):
         assert poke(sensor(table, after_version=0, min_rows=10), context) is None
