@@ -16,7 +16,7 @@ from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.statements.fields import converted_value, is_template
-from airflow_delta.core.statements.validation import texts
+from airflow_delta.core.statements.validation import require_text, texts
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, SharedStreamProducer, run_in_thread, run_in_thread_of
 from airflow_delta.hooks.delta import DeltaHook
@@ -120,23 +120,25 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         asset: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        require_text(type(self).__name__, "table", table)
+        self.operations = texts(type(self).__name__, "operations", operations, may_be_empty=True)
         seconds: float = converted_value(type(self).__name__, "poll_interval", poll_interval, float)
-        if is_template(poll_interval) or is_template(start) or seconds <= 0:
+        texts_of_user = (table, delta_conn_id, start, partitions, poll_interval, *self.operations)
+        if (template := next(filter(is_template, texts_of_user), None)) or seconds <= 0:
             detail = (
-                "a watcher needs a poll_interval above 0 seconds and takes no templates, but poll_interval is "
-                f"{poll_interval!r} and start is {start!r}"
+                "a watcher needs a poll_interval above 0 seconds, and takes no templates, which nothing would render: found "
+                f"{repr(template) if template else seconds}"
             )
             raise InvalidStatementError(statement=type(self).__name__, detail=detail)
         self.table = table
         self.delta_conn_id = delta_conn_id
         self.start: Start = converted_value(type(self).__name__, "start", start, Start)
-        self.operations = texts(type(self).__name__, "operations", operations, may_be_empty=True)
         self.partitions = partitions
         self.poll_interval = poll_interval if isinstance(poll_interval, int) else seconds  # as it was, for the identity
         self.asset = asset
         # A compaction only rewrites existing rows: an event for it would start DAGs for nothing, for ever if they compact the
         # table themselves.
-        self._wanted = CommitFilter.of(operations=operations, partitions=partitions, data_change_only=True)
+        self._wanted = CommitFilter.of(operations=self.operations, partitions=partitions, data_change_only=True)
         self._files: BoundedLog | None = None
         self._polling: asyncio.Task[PollResult] | None = None
 

@@ -236,7 +236,9 @@ def test_commits_between_two_lives_are_announced_once(table):
     assert ranges(asyncio.run(scenario())) == [(1, 3), (4, 6)]
 
 
-@pytest.mark.parametrize(("start", "announced"), [("latest", []), ("earliest", [(1, 3)]), (2, [(2, 3)]), (9, [])])
+@pytest.mark.parametrize(
+    ("start", "announced"), [("latest", []), ("earliest", [(1, 3)]), (-1, [(1, 3)]), (2, [(2, 3)]), (9, [])]
+)
 def test_where_a_new_watcher_begins(table, start, announced):
     async def scenario():
         table.create()
@@ -249,7 +251,9 @@ def test_where_a_new_watcher_begins(table, start, announced):
             life.persist()
             return life.fired
 
-    assert ranges(asyncio.run(scenario())) == announced
+    events = asyncio.run(scenario())
+    assert ranges(events) == announced
+    assert not any(event["gap"] for event in events)
 
 
 @pytest.mark.parametrize("start", ["latest", "earliest", 0])
@@ -469,6 +473,30 @@ def test_the_arguments_are_the_identity_and_hold_neither_secrets_nor_what_was_co
     assert again.serialize() == trigger.serialize()
     assert again.shared_stream_key() == trigger.shared_stream_key()
     assert DeltaCommitEventTrigger(table="s3://lake/other").shared_stream_key() != trigger.shared_stream_key()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"table": "s3://{{ var.value.bucket }}/flights"},
+        {"operations": ["MERGE", "{{ var.value.operation }}"]},
+        {"partitions": "day = DATE'{{ ds }}'"},
+        {"delta_conn_id": "{{ var.value.lake }}"},
+        {"poll_interval": "{{ 30 }}"},
+        {"start": "{{ 3 }}"},
+    ],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_a_template_that_nothing_renders_is_refused_where_the_dag_is_written(arguments):
+    """The triggerer would wait for a table of that name, and say nothing."""
+    with pytest.raises(InvalidStatementError, match=r"takes no templates.*\{\{"):
+        DeltaCommitEventTrigger(**({"table": "s3://lake/flights"} | arguments))
+
+
+@pytest.mark.parametrize("arguments", [{"table": None}, {"table": " "}, {"operations": None}, {"operations": [None]}], ids=str)
+def test_what_is_no_text_is_refused_where_the_dag_is_written(arguments):
+    with pytest.raises(InvalidStatementError):
+        DeltaCommitEventTrigger(**({"table": "s3://lake/flights"} | arguments))
 
 
 def test_an_unknown_start_is_refused_where_the_dag_is_written():

@@ -44,7 +44,8 @@ def require_point(statement: str, version: Any, timestamp: Any) -> None:
 
 def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empty: bool = False) -> tuple[str, ...]:
     """The texts; a single one needs no list. Raises ``InvalidStatementError`` for none, unless that may be, and for others."""
-    require_type(statement, name, values, Iterable)
+    if not isinstance(values, Iterable):
+        raise InvalidStatementError(statement=statement, detail=f"{name} must be a string or a list of them, found {values!r}")
     listed = (values,) if isinstance(values, str) else tuple(values)
     if not listed and not may_be_empty:
         raise InvalidStatementError(statement=statement, detail=f"{name} must not be empty")
