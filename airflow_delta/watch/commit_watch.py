@@ -61,7 +61,7 @@ def reached_version(store: LogStore, wanted: int, *, thorough: bool) -> int | No
 
 
 class CommitWatch:
-    """Searches for the commit of a wait; no commit is read twice.
+    """Searches for the commit of a wait; no commit is read twice. A table that is made anew is read from its beginning.
 
     Attributes:
         wait: The wait with the progress of the search.
@@ -91,9 +91,20 @@ class CommitWatch:
         if not thorough and not self._store.exists(commit_path(self.wait.after + 1)):
             return None
         found = later_commits(self._store, self.wait.after)
+        if found.head is None and self._is_made_anew():
+            self.wait = replace(self.wait, after=NO_TABLE, rows=0)
+            found = later_commits(self._store, NO_TABLE)
         if self.wait.window is None or found.head is None or not (found.commits or found.lost is not None):
             return self._first_match(found)
         return self._poll_window(self.wait.window, found)
+
+    def _is_made_anew(self) -> bool:
+        """Whether the log, which has nothing from the last read version on, is another one: its table was made anew.
+
+        Not where the user waits for versions: those of the new table may still come.
+        """
+        of_versions = self.wait.window is None and not self.wait.wanted.run
+        return not of_versions and self.wait.after != NO_TABLE and head_version(self._store) != NO_TABLE
 
     def _poll_window(self, window: CommitWindow, found: LaterCommits) -> int | None:
         """The version in the window that is waited for; where any will do, or it moves with the time, the latest one."""

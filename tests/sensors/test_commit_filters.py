@@ -184,6 +184,30 @@ def test_the_run_of_another_dag_is_found_among_all_commits(table, context):
     assert poke(sensor(table, **wait), context) == committed
 
 
+@pytest.mark.parametrize(
+    "wait",
+    [
+        {"run_of": {"dag_id": "daily", "run_id": "r1"}},
+        {"after_timestamp": "1970-01-01", "operations": "MERGE"},
+        {"during": ("1970-01-01", "3000-01-01"), "operations": "MERGE"},
+        {"fresh_within": "1000 days", "operations": "MERGE", "min_rows": None},
+    ],
+    ids=lambda wait: next(iter(wait)),
+)
+def test_a_table_that_is_made_anew_while_it_is_waited_for_is_read_from_its_beginning(table, context, monkeypatch, wait):
+    monkeypatch.setattr("airflow_delta.watch.commit_watch.LISTED_EVERY", 3)
+    for _ in range(5):
+        table.write()
+    in_one_process = sensor(table, **wait)
+    assert (poke(in_one_process, context), poke(sensor(table, **wait), context)) == (None, None)
+    table.drop()
+    assert poke(sensor(table, **wait), context) is None
+    table.create(table_id="another")
+    merged = table.write(run=RUN, operation="MERGE")
+    assert poke(sensor(table, **wait), context) == merged
+    assert [poke(in_one_process, context) for _ in range(3)] == [None, None, merged]
+
+
 def test_a_version_below_a_checkpoint_was_reached(table, context):
     for _ in range(6):
         table.write()
