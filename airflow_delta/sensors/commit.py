@@ -12,7 +12,7 @@ from airflow.sdk import Context
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.fields import is_template, shortened
 from airflow_delta.core.statements.result import NO_TABLE
-from airflow_delta.core.statements.validation import require_text
+from airflow_delta.core.statements.validation import require_text, texts
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors.wait import DeltaWaitSensor
@@ -114,6 +114,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         self.since: Any = since
         self.run_of = run_of
         self.operations = operations
+        self._is_for_any_operation = operations in (None, (), [])
         self.partitions = partitions
         self.data_change_only: Any = data_change_only
         self.min_rows: Any = min_rows
@@ -199,8 +200,9 @@ class DeltaCommitSensor(DeltaWaitSensor):
             raise self.invalid(detail)
         if self.partitions is not None:
             require_text(type(self).__name__, "partitions", self.partitions)
+        operations = () if self.operations is None else self.operations
         wanted = CommitFilter.of(
-            operations=self.operations,
+            operations=texts(type(self).__name__, "operations", operations, may_be_empty=self._is_for_any_operation),
             partitions=self.partitions,
             data_change_only=self.data_change_only or begin == "fresh_within",
             run=self.run_of,

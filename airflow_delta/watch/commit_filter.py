@@ -32,13 +32,16 @@ class CommitFilter:
     run: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        given = {name for name, value in self.run.items() if value not in {None, "", "None"}}
+        given = {name for name, value in self.run.items() if isinstance(value, str | int) and value not in {"", "None"}}
         is_run = "dag_id" in given and given & {"run_id", "logical_date"}
         if self.run and not (is_run and given == {*self.run} and given <= RUN_FIELDS):
             detail = (
                 "a run needs dag_id, and run_id or logical_date; besides them it may have task_id and map_index: "
                 f"found {dict(self.run)}"
             )
+            raise InvalidStatementError(statement="CommitFilter", detail=detail)
+        if {"", "NONE"} & {*self.operations}:
+            detail = f"operations must be names such as MERGE, found {list(self.operations)}: did a template render to nothing?"
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
 
     @classmethod

@@ -260,11 +260,35 @@ def test_for_a_run_only_what_is_lost_while_it_is_waited_for_counts(table, contex
         {"min_version": 1, "min_rows": "many"},
         {"min_version": 1, "operations": ""},
         {"min_version": 1, "operations": ["MERGE", " "]},
+        {"min_version": 1, "operations": ["MERGE", None]},
+        {"min_version": 1, "operations": "None"},
+        {"min_version": 1, "operations": 7},
+        {"run_of": "daily"},
+        {"run_of": {"dag_id": ["daily"], "run_id": "r"}},
     ],
+    ids=str,
 )
 def test_an_unclear_wait_is_refused(table, context, wait):
     with pytest.raises(InvalidStatementError):
         poke(sensor(table, **wait), context)
+
+
+def test_no_operations_are_any_operation(table, context):
+    assert poke(sensor(table, min_version=0, operations=None, data_change_only=True), context) is None
+    written = table.write()
+    assert poke(sensor(table, min_version=0, operations=None, data_change_only=True), context) == written
+
+
+@pytest.mark.parametrize("rendered", [None, [], "", [None]], ids=str)
+def test_operations_that_a_template_renders_to_nothing_are_no_wait_for_any_operation(table, context, rendered):
+    waiting = sensor(table, min_version=1, operations="{{ params.operations }}")
+
+    def poke_as_rendered():
+        waiting.operations = rendered  # as Airflow does, with render_template_as_native_obj
+        poke(waiting, context)
+
+    with pytest.raises(InvalidStatementError, match="operation"):
+        poke_as_rendered()
 
 
 def test_the_triggerer_goes_on_where_the_worker_stopped(table, context):
