@@ -29,7 +29,11 @@ MAX_REPORT_BYTES = 8 * 1024
 """Of that XCom: a page reads thousands of them."""
 
 MOST_CONFLICTS = 20
-_MOST_TABLES = 20
+"""Of one report, the newest."""
+
+MOST_TABLES = 20
+"""Reports of one task run."""
+
 _LONGEST = 1_000  # characters of one text
 
 
@@ -52,7 +56,7 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
         raise ValueError("only the document of an outcome describes a table")
     parts = outcome.details.get(STATEMENTS_KEY)
     results = [OperationResult.from_json(part) for part in parts.values()] if isinstance(parts, Mapping) else _results(outcome)
-    reports = [_report(result) for result in results[-_MOST_TABLES:]]
+    reports = [_report(result) for result in results[-MOST_TABLES:]]
     own = _report(outcome)["id"]
     of_table = next((report for report in reversed(reports) if report["id"] == own), None)
     if of_table is not None:

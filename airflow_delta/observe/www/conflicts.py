@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_delta.core.foreign_values import natural_number
-from airflow_delta.observe.report import table_id
+from airflow_delta.observe.report import MOST_CONFLICTS, table_id
 from airflow_delta.observe.www.formats import text
 from airflow_delta.observe.www.reports import Report, Run
 
@@ -126,7 +126,7 @@ def conflicts(
 
 def of_report(report: Report, dag_ids: Collection[str]) -> Iterator[Conflict]:
     """The conflicts of one commit, the last one first."""
-    for member in reversed(report.objects("conflicts")):
+    for member in reversed(report.objects("conflicts")[-MOST_CONFLICTS:]):
         outcome = REDONE if member.get("rule") else PASSED
         yield _conflict(report.run, report.at, report.table, member, dag_ids, outcome=outcome)
 

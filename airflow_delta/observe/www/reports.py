@@ -21,7 +21,7 @@ from sqlalchemy import Text, and_, cast, func, or_, select
 from airflow_delta.core.foreign_values import json_value, natural_number
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.observe.links import HISTORY_KEY, MAX_BYTES
-from airflow_delta.observe.report import REPORT_KEY, table_id
+from airflow_delta.observe.report import MAX_REPORT_BYTES, MOST_TABLES, REPORT_KEY, table_id
 from airflow_delta.observe.www.airflow_api import XComModel
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ CLOCKS_DIFFER_BY = 60_000
 """Milliseconds by which a commit may seem older than the one before."""
 
 _LARGEST = 2 * MAX_BYTES  # characters: escapes make a value longer than what was measured
+_LARGEST_REPORT = 2 * MAX_REPORT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def latest_reports(session: Any, dag_ids: Collection[str]) -> list[Report]:
     ranked = select(*identity, XComModel.timestamp, position).where(_is_under(REPORT_KEY, dag_ids)).subquery()
     newest = select(*(ranked.c[column.key] for column in identity)).where(ranked.c.position <= REPORTS_OF_TASK)
     chosen = newest.order_by(ranked.c.timestamp.desc()).limit(MOST_REPORTS).subquery()
-    query = _selected().join(chosen, and_(*(column == chosen.c[column.key] for column in identity)))
+    query = _selected(_LARGEST_REPORT).join(chosen, and_(*(column == chosen.c[column.key] for column in identity)))
     return sorted(_reports(session, query), key=lambda report: report.at, reverse=True)
 
 
@@ -203,9 +204,9 @@ def _value() -> ColumnElement[str]:
     return cast(XComModel.value, Text)
 
 
-def _selected() -> Select[Any]:
+def _selected(largest: int = _LARGEST) -> Select[Any]:
     columns: tuple[Any, ...] = (XComModel.dag_id, XComModel.task_id, XComModel.run_id, XComModel.map_index, XComModel.timestamp)
-    return select(*columns, _value()).where(func.length(_value()) <= _LARGEST)
+    return select(*columns, _value()).where(func.length(_value()) <= largest)
 
 
 def _is_under(key: str, dag_ids: Collection[str]) -> ColumnElement[bool]:
@@ -213,7 +214,8 @@ def _is_under(key: str, dag_ids: Collection[str]) -> ColumnElement[bool]:
 
 
 def _newest(key: str, dag_ids: Collection[str], most: int, *conditions: ColumnElement[bool]) -> Select[Any]:
-    those = _selected().where(_is_under(key, dag_ids), *conditions)
+    largest = _LARGEST_REPORT if key == REPORT_KEY else _LARGEST
+    those = _selected(largest).where(_is_under(key, dag_ids), *conditions)
     return those.order_by(XComModel.timestamp.desc()).limit(most)
 
 
@@ -225,7 +227,7 @@ def _values(session: Any, query: Select[Any]) -> Iterator[tuple[Run, int, Mappin
 
 def _reports(session: Any, query: Select[Any]) -> Iterator[Report]:
     for run, at, value in _values(session, query):
-        for content in reversed(objects(value.get("reports"))):
+        for content in reversed(objects(value.get("reports"))[-MOST_TABLES:]):
             table = content.get("table")
             if isinstance(table, str):
                 yield Report(run, at, table_id(table), table, content)

@@ -3,8 +3,9 @@
 import pytest
 from airflow.utils.session import create_session
 
-from airflow_delta.observe.report import table_id
+from airflow_delta.observe.report import MOST_CONFLICTS, MOST_TABLES, table_id
 from airflow_delta.observe.www import reports as module
+from airflow_delta.observe.www.conflicts import conflicts
 from airflow_delta.observe.www.reports import latest_reports, reports_of_table
 from tests.observe.www import seeded
 from tests.observe.www.seeded import REPORT_KEY, report, reports
@@ -42,5 +43,13 @@ def test_only_reports_of_the_given_dags_are_read(session):
 
 
 def test_an_xcom_that_is_too_large_is_not_read(session):
-    seeded.add_xcoms([("cold", "load", 17, REPORT_KEY, reports(report(QUIET, 4, more="x" * 200_000)), 0)])
+    seeded.add_xcoms([("cold", "load", 17, REPORT_KEY, reports(report(QUIET, 4, more="x" * 20_000)), 0)])
     assert [entry.version for entry in latest_reports(session, {"cold"})] == [3]
+
+
+def test_an_xcom_of_a_stranger_counts_for_no_more_reports_and_conflicts_than_that_of_a_task(session):
+    many = reports(*({"table": f"s3://lake/{number}", "version": number, "conflicts": [{}] * 30} for number in range(40)))
+    seeded.add_xcoms([("many", "load", 18, REPORT_KEY, many, 0)])
+    found = latest_reports(session, {"many"})
+    assert [entry.version for entry in found] == [*range(39, 39 - MOST_TABLES, -1)]
+    assert len(conflicts(found, [], {"many"})) == MOST_TABLES * MOST_CONFLICTS
