@@ -64,7 +64,7 @@ def check_commit(
         raise InvalidCommitError(table=table, detail=detail)
     if CATALOG_MANAGED & writer_features(protocol) and not are_enabled(metadata.configuration):
         raise InvalidCommitError(table=table, detail="a catalog-managed table must keep in-commit timestamps")
-    if is_append_only(metadata.configuration) and _changes_data(actions.removes):
+    if is_append_only((before or metadata).configuration) and _changes_data(actions.removes):  # what comes back may say so
         raise AppendOnlyTableError(table=table)
     _check_record_counts(table, actions.adds)
     if actions.metadata or actions.protocol:

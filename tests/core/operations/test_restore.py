@@ -207,6 +207,16 @@ def test_a_version_from_before_the_table_only_took_appends_does_not_come_back_ei
     assert table.log.restore(1).num_removed_files == 0
 
 
+def test_a_version_from_when_the_table_only_took_appends_comes_back_to_one_that_takes_all(real_table):
+    table = real_table(**{"delta.appendOnly": "true"})
+    table.commit(adds=table.add("p=x/0.parquet", 0, "x"))
+    table.log.alter().set_properties({"delta.appendOnly": "false"})
+    table.commit(adds=table.add("p=x/1.parquet", 1, "x"))
+    assert table.log.restore(1).num_removed_files == 1
+    assert numbers(table.root) == [0]
+    assert table.log.snapshot().metadata.configuration["delta.appendOnly"] == "true"
+
+
 # -- what else comes back
 
 

@@ -232,3 +232,10 @@ def test_a_table_that_only_takes_appends_is_not_replaced(table):
     table.append("a")
     with pytest.raises(AppendOnlyTableError):
         table.create(mode="replace")
+
+
+def test_a_table_with_rows_is_replaced_by_one_that_only_takes_appends(table):
+    table.create()
+    table.append("a")
+    assert table.create(mode="replace", properties={"delta.appendOnly": "true"}).version == 2
+    assert len(table.snapshot.files()) == 0
