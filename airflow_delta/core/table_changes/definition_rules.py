@@ -44,6 +44,7 @@ from airflow_delta.core.table_changes.columns import (
     IDENTITY_STEP,
 )
 from airflow_delta.core.table_changes.expressions import columns_in
+from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY, SUSPENDED_PROPERTY
 
 FORBIDDEN_SIGNS = " ,;{}()\n\t="
 """Signs that a column's name may only hold with column mapping."""
@@ -64,6 +65,7 @@ def definition_reasons(metadata: Metadata) -> Iterator[str]:
     yield from _partition_reasons(schema, metadata.partition_columns)
     yield from _rule_reasons(schema, metadata.partition_columns)
     yield from _change_feed_reasons(schema, metadata)
+    yield from _row_tracking_reasons(metadata)
     yield from _bloom_filter_reasons(schema, metadata)
 
 
@@ -173,6 +175,11 @@ def _change_feed_reasons(schema: StructType, metadata: Metadata) -> Iterator[str
         for name in _CHANGE_FEED_COLUMNS:
             if schema.find(name):
                 yield f"{name} is a column of the change data feed"
+
+
+def _row_tracking_reasons(metadata: Metadata) -> Iterator[str]:
+    if all(metadata.configuration.get(name, "").lower() == "true" for name in (ENABLED_PROPERTY, SUSPENDED_PROPERTY)):
+        yield f"{ENABLED_PROPERTY} and {SUSPENDED_PROPERTY} are both true; set one of them to false"
 
 
 def _bloom_filter_reasons(schema: StructType, metadata: Metadata) -> Iterator[str]:

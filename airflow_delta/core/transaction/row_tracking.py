@@ -25,13 +25,14 @@ ROW_TRACKING = "rowTracking"
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 PRESERVED_TAG = "delta.rowTracking.preserved"
 ENABLED_PROPERTY = "delta.enableRowTracking"
+SUSPENDED_PROPERTY = "delta.rowTrackingSuspended"
 
 _IDS = ("base_row_id", "default_row_commit_version")
 
 
 def numbers_rows(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether commits give ids to rows: they do as soon as the feature is supported, unless the table says that it rests."""
-    is_suspended = metadata.configuration.get("delta.rowTrackingSuspended", "").lower() == "true"
+    is_suspended = metadata.configuration.get(SUSPENDED_PROPERTY, "").lower() == "true"
     return ROW_TRACKING in writer_features(protocol) and not is_suspended
 
 

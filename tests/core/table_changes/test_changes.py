@@ -271,8 +271,21 @@ def test_row_tracking_that_is_suspended_is_not_enabled(table):
     table.create()
     table.append("a")
     table.alter.set_properties({"delta.rowTrackingSuspended": "true"})
-    with pytest.raises(InvalidTableChangeError):
+    with pytest.raises(InvalidTableDefinitionError, match="both true"):
         table.alter.set_properties({"delta.enableRowTracking": "true"})
+
+
+def test_row_tracking_that_is_enabled_is_not_suspended_without_being_disabled(table):
+    table.create(properties={"delta.enableRowTracking": "true"})
+    with pytest.raises(InvalidTableDefinitionError, match="both true"):
+        table.alter.set_properties({"delta.rowTrackingSuspended": "true"})
+    table.append("a")
+    assert table.snapshot.files()["base_row_id"].to_pylist() == [0]
+    table.alter.set_properties({"delta.rowTrackingSuspended": "true", "delta.enableRowTracking": "false"})
+    table.append("b")
+    assert sorted(table.snapshot.files()["base_row_id"].to_pylist(), key=str) == [0, None]
+    with pytest.raises(InvalidTableDefinitionError, match="both true"):
+        table.create(mode="replace", properties={"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"})
 
 
 def test_features_are_added_by_name_and_versions_by_number(table):
