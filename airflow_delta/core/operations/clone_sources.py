@@ -38,5 +38,6 @@ def register_clone(source: LogStore, clone: LogStore) -> str | None:
         return error.claim()
     uri = source.table_uri
     root = str(local_path(uri)) if scheme_of(uri) == "file" else uri
-    clone.write(CLONE_SOURCES, json.dumps([root, *origins]).encode())
+    former = tuple(FileLocator.from_store(clone).sources)  # older versions share the files of what was cloned there before
+    clone.write(CLONE_SOURCES, json.dumps([*dict.fromkeys((root, *origins, *former))]).encode())
     return None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
@@ -146,6 +146,24 @@ def test_a_table_in_the_way_is_refused_left_or_taken_over(source, tmp_path):
     with pytest.raises(CloneTargetNotEmptyError) as caught:
         source.log.shallow_clone(target, mode="replace")
     assert caught.value.files == 3
+
+
+def test_older_versions_of_a_clone_are_read_after_another_table_was_cloned_in_its_place(source, tmp_path):
+    target = str(tmp_path / "clone")
+    source.log.shallow_clone(target)
+    clone = DeltaLog.for_table(target)
+    emptying = clone.start_transaction()
+    emptying.commit(removes=source.tombstones(emptying.files()), operation=OPERATION)
+    other = tmp_path / "other"
+    write_deltalake(other, pa.table({"n": pa.array([7], pa.int64())}))
+    for _ in range(2):
+        DeltaLog.for_table(str(other)).shallow_clone(target, mode="replace")
+        clone = DeltaLog.for_table(target)
+        assert numbers(clone.snapshot().to_arrow().read_all()) == [7]
+        assert numbers(clone.snapshot(0).to_arrow().read_all()) == [0, 1, 2]
+        clone.restore(1)
+    clone.restore(0)
+    assert numbers(DeltaLog.for_table(target).snapshot().to_arrow().read_all()) == [0, 1, 2]
 
 
 def test_the_clustering_columns_of_a_table_that_is_taken_over_end(source, tmp_path):
