@@ -39,6 +39,8 @@ from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.staging_area import StagingArea
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.clustering import CLUSTERING
+from airflow_delta.core.table_changes.definition import with_row_tracking_columns
+from airflow_delta.core.table_changes.definition_rules import check_definition
 from airflow_delta.core.table_changes.properties import (
     RequestedProperties,
     check_timestamps_kept,
@@ -140,6 +142,7 @@ def shallow_clone(
         UnsupportedStorageError: The two lie on different kinds of storage, where no reader of one reads the other.
         InvalidStatementError: A property would change how columns are mapped.
         InvalidTablePropertyError: The property does not exist, or it cannot have the value.
+        InvalidTableDefinitionError: With the properties, no table can be like the clone.
         ConcurrentWriteError: Another writer committed to the target meanwhile.
         UnsupportedWriterFeatureError: The source needs writers that know more.
         PathOutsideTableError: The source names a file outside of it.
@@ -218,6 +221,7 @@ def _clone(
         left_out=identifying_properties(source.store),
         now=target.clock(),
     )
+    check_definition(target.table_uri, metadata, source.metadata)
     protocol = cloned_protocol(source.protocol, there.protocol if there else None, metadata, wanted)
     if dry_run:
         return result
@@ -319,7 +323,7 @@ def cloned_metadata(
     configuration |= {
         name: f"{prefix}{uuid.uuid4()}" for name, prefix in _ROW_ID_COLUMNS.items() if name in source.configuration
     }
-    configuration |= properties
+    configuration = with_row_tracking_columns({**configuration, **properties})
     if mapping_mode(configuration) is not mapping_mode(source.configuration):
         raise InvalidStatementError(statement="CLONE", detail="a clone has its source's column mapping; it cannot be set")
     if set(compat_versions(configuration)) - set(compat_versions(source.configuration)):

@@ -13,6 +13,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     CloneTargetNotEmptyError,
     InvalidStatementError,
+    InvalidTableDefinitionError,
     InvalidTablePropertyError,
     TableExistsError,
     UnsupportedStorageError,
@@ -229,6 +230,23 @@ def test_properties_may_ask_for_more_of_readers_and_writers(source, tmp_path):
     assert "vacuumProtocolCheck" in protocol.reader_features
     with pytest.raises(InvalidTablePropertyError):
         source.log.shallow_clone(str(tmp_path / "other"), properties={"delta.appendOnly": "maybe"})
+
+
+def test_a_clone_that_tracks_rows_unlike_its_source_has_columns_to_keep_their_ids_in(source, tmp_path):
+    source.log.shallow_clone(str(tmp_path / "clone"), properties={"delta.enableRowTracking": "true"})
+    snapshot = DeltaLog.for_table(str(tmp_path / "clone")).snapshot()
+    prefix = "delta.rowTracking.materializedRow"
+    names = [snapshot.metadata.configuration[f"{prefix}{name}ColumnName"] for name in ("Id", "CommitVersion")]
+    assert [name.rsplit("-col-", 1)[0] for name in names] == ["_row-id", "_row-commit-version"]
+    rows = snapshot.to_arrow(with_row_ids=True).read_all()
+    assert sorted(rows["__row_id"].to_pylist()) == [0, 1, 2]
+
+
+def test_properties_with_which_no_table_can_be_are_refused(source, tmp_path):
+    source.log.alter().set_properties({"delta.enableRowTracking": "true"})
+    with pytest.raises(InvalidTableDefinitionError, match="both true"):
+        source.log.shallow_clone(str(tmp_path / "clone"), properties={"delta.rowTrackingSuspended": "true"})
+    assert not (tmp_path / "clone").exists()
 
 
 def test_row_ids_begin_anew_and_are_not_read_from_the_files_of_the_source():
