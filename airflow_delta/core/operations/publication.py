@@ -228,7 +228,7 @@ def _attempt(table: str, staged: StagedCommit, base: Snapshot | None, now: int, 
     record = {**info.origin.record, PUBLISHED_BY_KEY: dict(origin.record)} if origin.record else info.origin.record
     published_by = replace(info.origin, token=staged.id, record=record)
     info = replace(info, timestamp=now, in_commit_timestamp=None, txn_id=str(uuid.uuid4()), origin=published_by)
-    after = base.timestamp if base is not None and are_enabled((actions.metadata or metadata).configuration) else -1
+    after = base.history_timestamp if base is not None and are_enabled((actions.metadata or metadata).configuration) else -1
     actions = replace(actions, commit_info=info, removes=_removed_at(actions.removes, now))
     actions = with_time(actions, metadata, version=staged.base_version + 1, after=after)
     return replace(staged.attempt(table, protocol, metadata, schema), actions=actions)

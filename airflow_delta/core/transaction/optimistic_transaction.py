@@ -325,7 +325,7 @@ class OptimisticTransaction:
         has_times = are_enabled(attempt.metadata_after.configuration)
         attempt = prepared(
             attempt,
-            after=self._snapshot.timestamp if self._snapshot and has_times else -1,
+            after=self._snapshot.history_timestamp if self._snapshot and has_times else -1,
             keeps_row_ids=ROW_TRACKING in attempt.enforces,
         )
         if self._stage is not None:

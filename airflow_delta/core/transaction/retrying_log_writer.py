@@ -12,6 +12,7 @@ from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import CorruptLogError, DeltaError, LogGapError, TableNotFoundError, UnfinishedCommitError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.file_names import commit_path
+from airflow_delta.core.log.history import monotonic_times
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.commit_checks import is_empty
@@ -61,7 +62,7 @@ class RetryingLogWriter:
             raise
 
     def winners(self, version: int, *, attempts: int, with_time: bool) -> list[WinningCommit]:
-        """The commits from ``version`` on, up to one that cannot be read, and when their files were written where that matters.
+        """The commits from ``version`` on, up to one that cannot be read, and their times in history where these matter.
 
         From the second lost attempt on there is a pause first: the commits that come during it would win the next one, too, if
         they were not read.
@@ -76,11 +77,8 @@ class RetryingLogWriter:
         winners = self._read_back(lambda: list(_commits_from(self.store, version)))
         if not with_time:
             return winners
-        commits = self._read_back(lambda: list_log(self.store, version)).commits
-        return [
-            replace(winner, file_time=found.modification_time if (found := commits.get(winner.version)) else None)
-            for winner in winners
-        ]
+        times = monotonic_times(self._read_back(lambda: list_log(self.store)).commits)
+        return [replace(winner, file_time=times.get(winner.version)) for winner in winners]
 
     def _read_back(self, question: Callable[[], Answer]) -> Answer:
         """The answer to a read that decides whether a write succeeded.

@@ -21,7 +21,7 @@ class WinningCommit:
     Attributes:
         version: The version it took.
         actions: What it wrote.
-        file_time: When its file was written, milliseconds since the epoch; None where it was not requested.
+        file_time: Its time by its file, as history shows it, milliseconds since the epoch; None where it was not requested.
     """
 
     version: int

@@ -1,10 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
+from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, monotonic_times
 from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.storage.log_store import FileStatus
+from airflow_delta.core.table_features.protocol import protocol_for
+from airflow_delta.core.transaction.operation import Operation
 from tests.core.builders import HandmadeLog, add, metadata, protocol
 
 WITH_TIMES = {"delta.enableInCommitTimestamps": "true"}
@@ -123,6 +128,22 @@ def test_the_time_in_history_names_the_version_where_a_clock_ran_backwards():
     times = [snapshot.history_timestamp for snapshot in snapshots]
     assert times == [entry.timestamp for entry in reversed(log.history())] == [1_000, 9_000, 9_001]
     assert [log.snapshot(timestamp=time).version for time in times] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("commits_meanwhile", [0, 2])
+def test_times_that_commits_carry_begin_after_those_of_a_clock_that_ran_backwards(commits_meanwhile):
+    handmade = with_a_clock_that_ran_backwards()
+    log = DeltaLog(handmade.store, clock=lambda: 4_000)
+    transaction = log.start_transaction()
+    transaction.set_metadata(replace(transaction.metadata, configuration=WITH_TIMES))
+    transaction.set_protocol(protocol_for(transaction.metadata))
+    for _ in range(commits_meanwhile):
+        handmade.now = 5_000
+        handmade.commit(info(), add(f"later{len(handmade.paths())}"))
+    enabled = transaction.commit(operation=Operation(name="SET TBLPROPERTIES"))
+    times = [entry.timestamp for entry in reversed(log.history())]
+    assert times == [1_000, 9_000, 9_001, 9_002, 9_003, 9_004][: enabled.version + 1]
+    assert [log.snapshot(timestamp=time).version for time in times] == list(range(enabled.version + 1))
 
 
 def test_the_time_in_history_of_a_version_of_which_only_the_checkpoint_is_left_is_that_of_the_checkpoint():
