@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import fields
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
@@ -12,7 +13,9 @@ from airflow.sdk import XComArg
 from airflow.sdk.bases.operator import BaseOperatorMeta
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import SetDefault, TableSource
 from airflow_delta.core.statements.fields import converted_value, nearest
+from airflow_delta.core.statements.json_form import is_statement_value
 from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES, MAPPED_FLAG, RetryPolicy
 from airflow_delta.hooks.retry_policy import DEFAULT, failing_fast, policy_arguments
 
@@ -26,15 +29,22 @@ _MEANINGS_OF_NONE = {
     "min_rows": ("a number", "any number of rows"),
     "expect": ("a check", "no check"),
     "staged": ("a handle", "the table as it is"),
-    "version": ("a version", "the latest version"),
+    "version": ("a version", "the latest one"),
     "timestamp": ("a time", "the latest version"),
-    "source_version": ("a version", "the latest version"),
-    "pattern": ("a pattern", "all names"),
+    "source_version": ("a version", "the latest one"),
+    "condition": ("a condition", "all rows"),
+    "on": ("a condition", "rows that are written, not merged"),
+    "clauses": ("clauses", "an upsert"),
+    "pattern": ("a glob", "everything"),
+    "txn": ("an application and a number", "a write that may be done twice"),
 }
-"""What must come of an argument that is given, and what it would mean to leave it out.
+"""What must come of an argument that is given, or of a part of one, and what it would mean to leave it out.
 
 A DAG with ``render_template_as_native_obj`` may make it None, the result of a task that returned nothing, and ``expand``.
 """
+
+_MEANINGS_IN_VALUES = {(SetDefault.type_name, "sql"): ("an expression", "no default")}
+"""Likewise of one type of value alone."""
 
 Operator = TypeVar("Operator")
 
@@ -46,7 +56,7 @@ class CheckedOperatorMeta(BaseOperatorMeta):
         """The operator. Raises ``InvalidStatementError`` for arguments that no template can make right."""
         operator = super().__call__(*args, **kwargs)
         if kwargs.get(MAPPED_FLAG) and kwargs.get("where", "") is None:
-            raise operator.invalid(_nothing("where"))
+            raise operator.invalid(_nothing("where", *_MEANINGS_OF_NONE["where"]))
         operator.check_arguments()
         operator.template_fields = [name for name in operator.template_fields if _is_given(getattr(operator, name))]
         return operator
@@ -99,7 +109,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _MEANINGS_OF_NONE and value is None and vars(self).get(name) is not None:
-            raise self.invalid(_nothing(name))
+            raise self.invalid(_nothing(name, *_MEANINGS_OF_NONE[name]))
         kind = self.argument_types.get(name)
         if kind is not None and not _is_of_run(value):
             value = converted_value(type(self).__name__, name, value, kind)
@@ -112,10 +122,9 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         """Raise ``InvalidStatementError`` for arguments that contradict each other, as far as they are known."""
 
     def refuse_lost_members(self, given: Any, rendered: Any) -> None:
-        """Raise ``InvalidStatementError`` where rendering has made None of a member of a value that must not be left out."""
-        for name in _MEANINGS_OF_NONE:
-            if getattr(given, name, None) is not None and getattr(rendered, name, None) is None:
-                raise self.invalid(_nothing(name))
+        """Raise ``InvalidStatementError`` where rendering has made None of a part of a value that must not be left out."""
+        for name, wanted, meaning in _lost(given, rendered):
+            raise self.invalid(_nothing(name, wanted, meaning))
 
     def invalid(self, detail: str) -> InvalidStatementError:
         """The error for invalid arguments."""
@@ -132,9 +141,32 @@ def without_run(operator: Operator) -> Operator:
     return known
 
 
-def _nothing(name: str) -> str:
+def _lost(given: Any, rendered: Any) -> Iterator[tuple[str, str, str]]:
+    """The parts of a value that are None once it is rendered, at any depth: name, what was wanted, what None would mean."""
+    if is_statement_value(given) and type(rendered) is type(given):
+        if isinstance(given, TableSource) and _point_of(rendered) is None and (name := _point_of(given)):
+            yield name, "a version or a time", "the latest version"
+        for name in (field.name for field in fields(given)):
+            one, other = getattr(given, name), getattr(rendered, name)
+            meaning = _MEANINGS_OF_NONE.get(name) or _MEANINGS_IN_VALUES.get((given.type_name, name))
+            if meaning and one is not None and other is None:
+                yield name, *meaning
+            yield from _lost(one, other)
+    elif isinstance(given, Mapping) and isinstance(rendered, Mapping):
+        for name in given.keys() & rendered.keys():
+            yield from _lost(given[name], rendered[name])
+    elif isinstance(given, list | tuple) and isinstance(rendered, list | tuple):
+        for one, other in zip(given, rendered, strict=False):
+            yield from _lost(one, other)
+
+
+def _point_of(source: TableSource) -> str | None:
+    """The field that says which version is read."""
+    return next((name for name in ("version", "timestamp") if getattr(source, name) is not None), None)
+
+
+def _nothing(name: str, wanted: str, meaning: str) -> str:
     """That an argument came to None, as the detail of an error."""
-    wanted, meaning = _MEANINGS_OF_NONE[name]
     return f"{name} must render to {wanted}, but its template, or the task it comes from, gave None, which would mean {meaning}"
 
 

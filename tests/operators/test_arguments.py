@@ -13,7 +13,14 @@ from airflow.sdk import DAG, Asset, BaseOperator, XComArg, task_group
 from airflow_delta import operators
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, RelativePathError
-from airflow_delta.core.statements import CheckpointStatement, DeleteStatement
+from airflow_delta.core.statements import (
+    AlterStatement,
+    CheckpointStatement,
+    DeleteStatement,
+    MergeStatement,
+    SqlSource,
+    WriteStatement,
+)
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS
 from airflow_delta.operators import (
     DeltaAlterOperator,
@@ -29,15 +36,19 @@ from airflow_delta.operators import (
     DeltaNewCommitsOperator,
     DeltaOptimizeOperator,
     DeltaPinOperator,
+    DeltaPythonOperator,
     DeltaRestoreOperator,
     DeltaResultOperator,
     DeltaSqlOperator,
     DeltaStatementsOperator,
     DeltaTableHealthOperator,
+    DeltaTablesOperator,
     DeltaUpdateOperator,
     DeltaVacuumOperator,
     DeltaWriteOperator,
     DropFeature,
+    MatchedDelete,
+    SetDefault,
     SetProperties,
     TableSource,
     UpgradeProtocol,
@@ -55,6 +66,22 @@ OURS = {"id": "BIGINT"}
 
 def rows(spark):
     return spark.range(3)
+
+
+def query_of(view):
+    return SqlSource("SELECT * FROM v", views={"v": view})
+
+
+def write_of(source):
+    return WriteStatement(table="/t", source=source)
+
+
+def merge_of(*clauses):
+    return MergeStatement(table="/t", source=TableSource("/s"), on="a", clauses=clauses)
+
+
+def steps(*statements):
+    return DeltaStatementsOperator(task_id="t", statements=statements)
 
 
 def flags_and_numbers(operator):
@@ -267,6 +294,19 @@ def test_a_condition_whose_template_renders_to_none_never_becomes_all_rows(run_t
         (lambda none: DeltaCopyIntoOperator(**T, path="/in", format="csv", pattern=none), "pattern must .* mean all names"),
         (lambda none: DeltaExpectOperator(**T, expect="a", staged=none), "staged must .* mean the table as it is"),
         (lambda none: DeltaWriteOperator(**T, source=TableSource("/s", staged=none)), "staged must .* mean the table as it is"),
+        (lambda none: DeltaWriteOperator(**T, source="/s", source_version=none), "source_version must .* mean the latest one"),
+        (lambda none: DeltaWriteOperator(**T, source=TableSource("/s", version=none)), "version must .* the latest version"),
+        (
+            lambda none: DeltaWriteOperator(**T, source=TableSource("/s", timestamp=none)),
+            "timestamp must .* the latest version",
+        ),
+        (
+            lambda none: DeltaWriteOperator(**T, source=query_of(TableSource("/s", staged=none))),
+            "staged must .* table as it is",
+        ),
+        (lambda none: steps(write_of(query_of(TableSource("/s", version=none)))), "version must .* mean the latest version"),
+        (lambda none: DeltaCopyIntoOperator(**T, path="/s", format="csv", pattern=none), "pattern must .* mean everything"),
+        (lambda none: DeltaTablesOperator(task_id="t", root="/s", pattern=none), "pattern must .* mean everything"),
     ],
 )
 def test_what_a_task_waits_for_or_reads_is_refused_where_its_template_renders_to_none(make, text):
@@ -274,6 +314,35 @@ def test_what_a_task_waits_for_or_reads_is_refused_where_its_template_renders_to
         task = make("{{ none }}")
     with pytest.raises(InvalidStatementError, match=text):
         task.render_template_fields({"ti": Mock(), "dag": dag, "task": task})
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda none: DeltaMergeOperator(**T, source="/s", on="a", clauses=[MatchedDelete(condition=none)]), "condition must"),
+        (lambda none: steps(merge_of(MatchedDelete(condition=none))), "condition must .* mean all rows"),
+        (lambda none: DeltaMergeOperator(**T, source="/s", on="a", clauses=none), "clauses must .* mean an upsert"),
+        (lambda none: DeltaPythonOperator(**T, python_callable=rows, on=none), "on must .* written, not merged"),
+        (lambda none: DeltaWriteOperator(**T, source="/s", txn=none), "txn must .* a write that may be done twice"),
+        (lambda none: DeltaAlterOperator(**T, changes=SetDefault("a", none)), "sql must .* mean no default"),
+        (lambda none: steps(AlterStatement(table="/t", changes=(SetDefault("a", none),))), "sql must .* mean no default"),
+    ],
+)
+def test_what_a_task_changes_is_refused_where_its_template_renders_to_none(make, text):
+    with DAG("d", schedule=None, render_template_as_native_obj=True) as dag:
+        task = make("{{ none }}")
+    with pytest.raises(InvalidStatementError, match=text):
+        task.render_template_fields({"ti": Mock(), "dag": dag, "task": task})
+
+
+def test_a_source_whose_version_renders_to_none_is_read_at_the_time_that_is_given_and_a_default_may_be_dropped():
+    with DAG("d", schedule=None, render_template_as_native_obj=True) as dag:
+        write = DeltaWriteOperator(**T, source=TableSource("/s", version="{{ none }}", timestamp="{{ '2026-11-27' }}"))
+        alter = DeltaAlterOperator(task_id="alter", table="/t", changes=SetDefault("{{ 'a' }}", None))
+    for task in (write, alter):
+        task.render_template_fields({"ti": Mock(), "dag": dag, "task": task})
+    assert write.statement().source == TableSource("/s", timestamp="2026-11-27")
+    assert alter.statement().changes == (SetDefault("a", None),)
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
