@@ -62,7 +62,8 @@ class DroppedNames:
         """The memory of this task: in Airflow's own store, or in a file of the scratch location or the table root."""
         ti, store = context["ti"], context.get("task_state_store")
         key = f"airflow_delta.drop.{name}" if on_clear == "reuse" else f"airflow_delta.drop.{name}.{ti.max_tries}"
-        return cls(store=store or _file(context, hook, scratch_uri), key=key, is_retry=ti.try_number > 1)
+        file = None if store else _file(context, hook, scratch_uri, is_kept=on_clear == "reuse")
+        return cls(store=store or file, key=key, is_retry=ti.try_number > 1)
 
     @property
     def may_be_forgotten(self) -> bool:
@@ -95,7 +96,8 @@ class DroppedNames:
         return None if self.store is None else DroppedName.from_json(self.store.get(self.key))
 
 
-def _file(context: Context, hook: DeltaHook, scratch_uri: str | None) -> StateFile | None:
+def _file(context: Context, hook: DeltaHook, scratch_uri: str | None, *, is_kept: bool) -> StateFile | None:
+    """The file of this task; unless it is kept over clears, that of a run which was deleted and made again is another one."""
     from airflow_delta.core.storage.resolve import log_store_for
 
     root = hook.table_root if hook.workers_see_tables else None
@@ -103,5 +105,8 @@ def _file(context: Context, hook: DeltaHook, scratch_uri: str | None) -> StateFi
     if not place:
         return None
     ti, store = context["ti"], log_store_for(place, hook.storage_options(place))
-    owner = (ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
+    owner: tuple[str | int | None, ...] = (ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
+    if not is_kept:
+        began = context["dag_run"].start_date
+        owner = (*owner, None if began is None else began.isoformat())
     return StateFile(store=store, owner=owner, is_beside_table=False, kept="year")

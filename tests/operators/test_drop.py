@@ -2,7 +2,8 @@
 
 import json
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -157,6 +158,28 @@ def test_only_a_name_that_was_there_and_whose_drop_was_refused_is_forgotten(tmp_
     with pytest.raises(error), names.forgotten_if_refused(had_name=had_name):
         raise error(catalog="spark", name="sales.orders", detail="no")
     assert names.earlier() == (None if is_forgotten else orders)
+
+
+@pytest.mark.parametrize(
+    ("on_clear", "hour", "try_number", "is_found"),
+    [("rerun", 3, 2, True), ("rerun", 4, 1, False), ("reuse", 4, 1, True)],
+    ids=["retry", "run made again", "reuse"],
+)
+def test_before_airflow_3_3_a_run_that_was_deleted_and_made_again_drops_anew(tmp_path, on_clear, hour, try_number, is_found):
+    hook = SimpleNamespace(workers_see_tables=True, table_root=str(tmp_path), scratch_uri=None, storage_options=lambda _: None)
+
+    def names(hour, try_number):
+        ti = {"dag_id": "daily", "run_id": "scheduled", "task_id": "drop", "map_index": -1, "max_tries": 1}
+        began = datetime(2026, 11, 27, hour, tzinfo=UTC)
+        context = {
+            "ti": SimpleNamespace(**ti, try_number=try_number),
+            "dag_run": SimpleNamespace(start_date=began),
+        }
+        return DroppedNames.of_task(context, hook, ORDERS, scratch_uri=None, on_clear=on_clear)
+
+    orders = DroppedName(location="/lake/orders", table_id="a", version=1)
+    names(3, 1).remember(orders)
+    assert names(hour, try_number).earlier() == (orders if is_found else None)
 
 
 @pytest.mark.parametrize("if_exists", [True, False])
