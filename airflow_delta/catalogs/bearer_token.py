@@ -1,10 +1,23 @@
-"""A bearer token as a header carries it (RFC 6750)."""
+"""A bearer token: as a header carries it (RFC 6750), and to which servers."""
 
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def is_safe_server(uri: str, *, has_token: bool) -> bool:
+    """Whether it is the URI of a server to which a token may go: ``https://host``, and without TLS only this machine."""
+    try:
+        parts = urlsplit(uri)
+        host, _ = parts.hostname, parts.port
+    except ValueError:  # of a port, or of brackets
+        return False
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and (host in _LOOPBACK or not has_token))
+    return is_safe and bool(host) and not parts.username
 
 
 def authorization(token: str) -> str:

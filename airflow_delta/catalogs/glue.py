@@ -47,6 +47,7 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+")
 """What it takes in no description (``DescriptionString``)."""
 _NAMES = ("awsdatacatalog", "glue_catalog", "spark_catalog")
 """What Athena, EMR and Spark call it."""
+_CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "profile_name")
 _Answer = TypeVar("_Answer")
 
 
@@ -73,10 +74,11 @@ class GlueCatalog:
         self._scope = {"CatalogId": catalog_id} if catalog_id else {}
         self._names = (*_NAMES, *self._scope.values())
         config = Config(connect_timeout=10, read_timeout=60, retries={"mode": "standard", "max_attempts": 5})
+        given = credentials or {}
+        if not set(given) <= set(_CREDENTIALS):  # not shown: they may be the secrets
+            raise InvalidCatalogError(detail=f"expected of credentials some of {', '.join(_CREDENTIALS)}, found others")
         try:
-            self._client = boto3.Session(**(credentials or {}), region_name=region).client(
-                "glue", endpoint_url=endpoint_url, config=config
-            )
+            self._client = boto3.Session(**given, region_name=region).client("glue", endpoint_url=endpoint_url, config=config)
         except (BotoCoreError, ValueError) as error:
             raise InvalidCatalogError(detail=f"{error}; Glue needs a region, such as eu-west-1") from None
 

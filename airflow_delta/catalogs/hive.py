@@ -64,12 +64,7 @@ class HiveCatalog:
     label = "hive"
 
     def __init__(self, uri: str) -> None:
-        self._addresses = []
-        for text in uri.split(","):
-            parts = urlsplit(text.strip())
-            if parts.scheme != "thrift" or not parts.hostname or parts.username:
-                raise InvalidCatalogError(detail="expected the uri of a Hive metastore as thrift://host:9083")
-            self._addresses.append((parts.hostname, parts.port or _PORT))
+        self._addresses = [_address(text.strip()) for text in uri.split(",")]
 
     def find(self, name: TableName) -> CatalogEntry | None:
         """What the metastore has under the name."""
@@ -190,6 +185,18 @@ class HiveCatalog:
             else:
                 return transport
         raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=failure)
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Host and port. Raises ``InvalidCatalogError``, which shows nothing of a text that may hold a secret."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # of a port, or of brackets
+        host = port = None
+    if not host or parts.scheme != "thrift" or parts.username:
+        raise InvalidCatalogError(detail="expected the uri of a Hive metastore as thrift://host:9083")
+    return host, port or _PORT
 
 
 def _storage(location: str) -> Any:

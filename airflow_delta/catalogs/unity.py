@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import urllib3
 
-from airflow_delta.catalogs.bearer_token import authorization
+from airflow_delta.catalogs.bearer_token import authorization, is_safe_server
 from airflow_delta.catalogs.bounded_call import within
 from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location, schema_or_none
 from airflow_delta.catalogs.errors import (
@@ -30,7 +30,6 @@ from airflow_delta.core.schema import schema_json
 from airflow_delta.core.table_features.feature import CATALOG_MANAGED
 
 _ROOT = "/api/2.1/unity-catalog/delta/v1"
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _ABSENT = {"NoSuchCatalogException", "NoSuchSchemaException", "NoSuchTableException"}
 _PASSING = {HTTPStatus.TOO_MANY_REQUESTS, *range(500, 600)}
 _MOST_BYTES = 64 * 1024 * 1024
@@ -62,10 +61,9 @@ class UnityCatalog:
         principal: str | None = None,
         timeout: float = 120.0,
     ) -> None:
-        parts = urlsplit(host)
-        is_safe = parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname in _LOOPBACK or not token))
-        if not is_safe or not parts.hostname or parts.username:  # never shown: it may hold a secret
+        if not is_safe_server(host, has_token=bool(token)):  # never shown: it may hold a secret
             raise InvalidCatalogError(detail="expected the host of Unity Catalog as https://host; http for this machine alone")
+        parts = urlsplit(host)
         self._host, self._catalog = f"{parts.scheme}://{parts.netloc}", catalog
         self._principal, self._timeout = principal or "the owner of the token", timeout
         try:

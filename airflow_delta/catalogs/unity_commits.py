@@ -19,7 +19,7 @@ from http.client import HTTPException
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from airflow_delta.catalogs.bearer_token import authorization
+from airflow_delta.catalogs.bearer_token import authorization, is_safe_server
 from airflow_delta.catalogs.bounded_call import within
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.errors import (
@@ -43,7 +43,6 @@ TABLE_ID = "io.unitycatalog.tableId"
 """The property of a managed table that names its id at the catalog."""
 
 _COMMITS = "/api/2.1/unity-catalog/delta/preview/commits"
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _TAKEN = {"COMMIT_VERSION_CONFLICT", "ALREADY_EXISTS"}
 _MOST_BYTES = 16 << 20
 _MOST_COMMITS = 1_000  # catalogs keep some tens before they insist on publication
@@ -74,9 +73,7 @@ class UnityCommits:
     timeout: float = 60.0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.uri)
-        is_safe = parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname in _LOOPBACK or not self.token))
-        if not is_safe or not parts.hostname or parts.username:  # not shown: it may hold a secret
+        if not is_safe_server(self.uri, has_token=self.token is not None):  # not shown: it may hold a secret
             detail = "expected the server as https://host; http for this machine alone"
             raise InvalidStatementError(statement="the commits of Unity Catalog", detail=detail)
         if not self.table_id.strip():

@@ -33,6 +33,24 @@ def test_the_environment_names_a_catalog(monkeypatch):
     assert settings_of_environment() is None
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"type": "hive", "uri": "thrift://metastore:port"}, "thrift://host:9083"),
+        ({"type": "hive", "uri": "thrift://metastore:1,thrift://metastore:99999"}, "thrift://host:9083"),
+        ({"type": "hive", "uri": "thrift://[metastore"}, "thrift://host:9083"),
+        ({"type": "unity", "uri": "https://unity:port"}, "https://host"),
+        ({"type": "unity", "uri": "https://[unity"}, "https://host"),
+        ({"type": "glue", "region": "eu-west-1", "credentials": {"secret": "pw"}}, "some of aws_access_key_id"),
+        ({"type": "glue", "region": "eu-west-1", "credentials": {"region_name": "pw"}}, "some of aws_access_key_id"),
+    ],
+)
+def test_a_server_or_credentials_that_are_wrong_are_refused_when_the_catalog_is_opened_and_not_shown(value, text):
+    with pytest.raises(InvalidCatalogError, match=text) as refused:
+        open_catalog(CatalogSettings.parse(value))
+    assert not any(secret in str(refused.value) for secret in ("metastore:", "[metastore", "unity:port", "[unity", "pw"))
+
+
 def test_an_unknown_member_is_named_and_a_secret_is_not():
     with pytest.raises(InvalidCatalogError) as refused:
         CatalogSettings.parse({"type": "hive", "url": "thrift://host", "dapi0123": "x"})
