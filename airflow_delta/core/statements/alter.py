@@ -12,7 +12,7 @@ from typing import ClassVar
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.columns import Columns, columns_text
 from airflow_delta.core.statements.fields import convert_fields, exclude_each_other, is_settled, is_template
-from airflow_delta.core.statements.validation import require_mapping, require_text, require_texts, require_type, texts
+from airflow_delta.core.statements.validation import members, require_mapping, require_text, require_texts, require_type, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +307,7 @@ class AlterStatement:
         require_text("ALTER", "table", self.table)
         if is_template(self.changes):
             return
-        changes = (self.changes,) if isinstance(self.changes, TableChange) else tuple(self.changes)
+        changes = (self.changes,) if isinstance(self.changes, TableChange) else members("ALTER", "changes", self.changes)
         if not changes:
             raise InvalidStatementError(statement="ALTER", detail="it needs one change or more")
         for change in changes:

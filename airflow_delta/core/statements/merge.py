@@ -19,7 +19,7 @@ from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.fields import convert_fields, is_template
 from airflow_delta.core.statements.publish import Publish
 from airflow_delta.core.statements.sources import Source
-from airflow_delta.core.statements.validation import expectations, require_text, require_type
+from airflow_delta.core.statements.validation import expectations, members, require_text, require_type
 
 _KINDS = (NotMatchedInsert, MatchedUpdate | MatchedDelete, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
 """Clauses of one kind, which are evaluated in turn for the same rows."""
@@ -57,7 +57,7 @@ class MergeStatement:
         require_text("MERGE", "on", self.on)
         require_type("MERGE", "source", self.source, Source)
         if not is_template(self.clauses):
-            clauses = (self.clauses,) if isinstance(self.clauses, Clause) else tuple(self.clauses)
+            clauses = (self.clauses,) if isinstance(self.clauses, Clause) else members("MERGE", "clauses", self.clauses)
             _check_clauses(clauses)
             object.__setattr__(self, "clauses", clauses)
         object.__setattr__(self, "expect", expectations("MERGE", self.expect))

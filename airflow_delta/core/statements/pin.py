@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import Number, Time, convert_fields, is_settled
-from airflow_delta.core.statements.validation import require_text, require_type
+from airflow_delta.core.statements.validation import members, require_text, require_type
 
 _ALIAS = re.compile(r"\w[\w.-]{0,99}")
 
@@ -114,7 +114,7 @@ class PinStatement:
 
     def __post_init__(self) -> None:
         convert_fields(self)
-        object.__setattr__(self, "tables", tuple(self.tables))
+        object.__setattr__(self, "tables", members("PIN", "tables", self.tables))
         for table in self.tables:
             require_type("PIN", "a table", table, PinnedTable)
         if not self.tables or len({table.alias for table in self.tables}) < len(self.tables):

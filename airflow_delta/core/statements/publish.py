@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import Number, convert_fields, is_template, shortened
-from airflow_delta.core.statements.validation import require_text, require_type
+from airflow_delta.core.statements.validation import members, require_text, require_type
 
 Publish = Literal["now", "later"]
 """Whether a statement commits, or stages its commit to be published by another task."""
@@ -124,7 +124,7 @@ class DiscardStatement:
 
 
 def _convert_handles(statement: Any, handles: Sequence[StagedHandle], name: str) -> None:
-    listed = tuple(handles)
+    listed = members(name, "handles", handles)
     for handle in listed:
         require_type(name, "a handle", handle, StagedHandle)
     if not listed:

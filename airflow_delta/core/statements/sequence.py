@@ -26,6 +26,7 @@ from airflow_delta.core.statements.merge import MergeStatement
 from airflow_delta.core.statements.new_tables import CloneStatement, ConvertStatement, CreateStatement
 from airflow_delta.core.statements.restore import RestoreStatement
 from airflow_delta.core.statements.row_statements import DeleteStatement, UpdateStatement
+from airflow_delta.core.statements.validation import members
 from airflow_delta.core.statements.write import WriteStatement
 
 TableStatement = (
@@ -73,6 +74,7 @@ class SequenceStatement:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "statements", members("SEQUENCE", "statements", self.statements))
         for statement in self.statements:
             if not isinstance(statement, get_args(TableStatement)):
                 raise InvalidStatementError(
@@ -90,7 +92,6 @@ class SequenceStatement:
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 detail = f"a name has letters, digits, and _ . - behind the first character, at most 100; found {name!r}"
                 raise InvalidStatementError(statement="SEQUENCE", detail=detail)
-        object.__setattr__(self, "statements", tuple(self.statements))
         object.__setattr__(self, "names", names)
 
     @property

@@ -11,7 +11,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import Number, Time, convert_fields, exclude_each_other, is_template, shortened
 from airflow_delta.core.statements.function_text import SESSION, FunctionText, check_call
 from airflow_delta.core.statements.publish import StagedHandle, staged_handle
-from airflow_delta.core.statements.validation import require_text
+from airflow_delta.core.statements.validation import require_text, require_type
 
 _MOST_LINES = 1_000_000
 _IN_MODULE = re.compile(r"[\w.]+:[\w.]+")
@@ -79,6 +79,8 @@ class FileSource:
         convert_fields(self)
         require_text("FileSource", "path", self.path)
         require_text("FileSource", "format", self.format)
+        if not is_template(self.options):
+            require_type("FileSource", "options", self.options, Mapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class SqlSource:
         require_text("SqlSource", "query", self.query)
         if is_template(self.views):
             return
+        require_type("SqlSource", "views", self.views, Mapping)
         for name, view in self.views.items():
             if not isinstance(view, TableSource | FileSource):
                 raise InvalidStatementError(
@@ -140,6 +143,7 @@ class PythonSource:
             detail = f"line must be that of a file, from 1 to {_MOST_LINES:,}, found {self.line}"
             raise InvalidStatementError(statement="PythonSource", detail=detail)
         if not is_template(self.arguments):
+            require_type("PythonSource", "arguments", self.arguments, Mapping)
             members = {name: _argument(f"the argument {name}", value) for name, value in self.arguments.items()}
             object.__setattr__(self, "arguments", members)
             if SESSION in members:

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
-from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.fields import is_template, shortened
 
 
 def require_text(statement: str, name: str, value: Any) -> None:
@@ -42,11 +42,16 @@ def require_point(statement: str, version: Any, timestamp: Any) -> None:
         raise InvalidStatementError(statement=statement, detail="give either a version or a timestamp")
 
 
+def members(statement: str, name: str, values: Any) -> tuple[Any, ...]:
+    """The members of a list. Raises ``InvalidStatementError`` for what is none."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidStatementError(statement=statement, detail=f"{name} must be a list, found {shortened(values)}")
+    return tuple(values)
+
+
 def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empty: bool = False) -> tuple[str, ...]:
     """The texts; a single one needs no list. Raises ``InvalidStatementError`` for none, unless that may be, and for others."""
-    if not isinstance(values, Iterable):
-        raise InvalidStatementError(statement=statement, detail=f"{name} must be a string or a list of them, found {values!r}")
-    listed = (values,) if isinstance(values, str) else tuple(values)
+    listed = (values,) if isinstance(values, str) else members(statement, name, values)
     if not listed and not may_be_empty:
         raise InvalidStatementError(statement=statement, detail=f"{name} must not be empty")
     for text in listed:
@@ -56,8 +61,7 @@ def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empt
 
 def expectations(statement: str, values: Iterable[Expectation | str] | Expectation | str) -> tuple[Expectation, ...]:
     """The expectations of a statement; a plain text is one, and a single one needs no list."""
-    require_type(statement, "expect", values, (Iterable, Expectation))
-    listed = (values,) if isinstance(values, Expectation | str) else tuple(values)
+    listed = (values,) if isinstance(values, Expectation | str) else members(statement, "expect", values)
     for expectation in listed:
         require_type(statement, "an expectation", expectation, (Expectation, str))
     return tuple(Expectation(expectation) if isinstance(expectation, str) else expectation for expectation in listed)

@@ -16,6 +16,7 @@ from airflow_delta.core.statements import (
     DropFeature,
     Expectation,
     FileSource,
+    MaintenanceStatement,
     MatchedDelete,
     MatchedUpdate,
     MergeStatement,
@@ -23,9 +24,13 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
     OperationResult,
     OptimizeStatement,
+    PinStatement,
+    PublishStatement,
+    PythonSource,
     RenameColumn,
     ReorgStatement,
     RestoreStatement,
+    SequenceStatement,
     SetDefault,
     SetProperties,
     SqlSource,
@@ -177,3 +182,26 @@ def test_a_result_survives_json():
         conflicts=({"version": 3},),
     )
     assert OperationResult.from_json(result.to_json()) == result
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: WriteStatement(table="t", source=FEED, expect=None), "expect must be a list, found None"),
+        (lambda: WriteStatement(table="t", source=FEED, partition_by=None), "partition_by must be a list, found None"),
+        (lambda: WriteStatement(table="t", source=FEED, cluster_by=7), "cluster_by must be a list, found 7"),
+        (lambda: OptimizeStatement(table="t", z_order_by=None), "z_order_by must be a list, found None"),
+        (lambda: MaintenanceStatement(table="t", steps=None), "steps must be a list, found None"),
+        (lambda: AlterStatement(table="t", changes=None), "changes must be a list, found None"),
+        (lambda: MergeStatement(table="t", source=FEED, on="a", clauses=None), "clauses must be a list, found None"),
+        (lambda: PublishStatement(handles=None), "handles must be a list, found None"),
+        (lambda: PinStatement(tables=None, id="a"), "tables must be a list, found None"),
+        (lambda: SequenceStatement(statements=None), "statements must be a list, found None"),
+        (lambda: SqlSource("SELECT 1", views=None), "views cannot be None"),
+        (lambda: PythonSource("module:rows", arguments=None), "arguments cannot be None"),
+        (lambda: FileSource("/in", format="csv", options=None), "options cannot be None"),
+    ],
+)
+def test_what_has_to_be_a_list_or_a_mapping_and_is_none_is_refused_by_its_name(make, text):
+    with pytest.raises(InvalidStatementError, match=text):
+        make()
