@@ -110,7 +110,14 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
         value = next((found for place in places if (found := _at(fields, place)) not in (None, "")), None)
         if value is not None:
             _put(options, option, value)
-    return kind.service, _as_the_service_takes_them(kind.service, options, extra)
+    try:
+        return kind.service, _as_the_service_takes_them(kind.service, options, extra)
+    except ValueError:  # without its text, and without itself, which holds all of the key
+        raise DeltaConnectionError(
+            conn_id=connection.conn_id,
+            detail="the field keyfile_dict is not a JSON object",
+            cure="give the key file's content as it is, or its path (key_path)",
+        ) from None
 
 
 def _account(connection: Any) -> str | None:
@@ -136,7 +143,7 @@ def _as_the_service_takes_them(service: ObjectService, options: dict[str, Any], 
     match service:
         case ObjectService.GCS if extra.get("is_anonymous"):
             options["token"] = "anon"  # noqa: S105 - a word, not a secret
-        case ObjectService.GCS if isinstance(token := options.get("token"), str) and token.startswith("{"):
+        case ObjectService.GCS if isinstance(token := options.get("token"), str) and token.lstrip().startswith("{"):
             options["token"] = json.loads(token)  # a form has it as text
         case ObjectService.AZURE if "sas_token" in options:
             options["sas_token"] = options["sas_token"].rpartition("?")[2]  # it may be a whole URL

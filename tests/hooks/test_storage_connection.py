@@ -1,5 +1,7 @@
 """The fields of the providers' connections as storage options."""
 
+import json
+
 import pytest
 from airflow.sdk import Connection
 
@@ -40,6 +42,7 @@ def test_amazon(fields, extra, expected):
         ("{}", {}),
         ('{"key_path": "/run/key.json", "project": "lake"}', {"token": "/run/key.json", "project": "lake"}),
         ('{"keyfile_dict": "{\\"private_key\\": \\"k\\"}"}', {"token": {"private_key": "k"}}),
+        ('{"keyfile_dict": "\\n {\\"private_key\\": \\"k\\"}\\n"}', {"token": {"private_key": "k"}}),
         ('{"keyfile_dict": {"private_key": "k"}}', {"token": {"private_key": "k"}}),
         ('{"extra__google_cloud_platform__project": "lake"}', {"project": "lake"}),
         ('{"is_anonymous": true, "gcs.endpoint": "http://g"}', {"token": "anon", "endpoint_url": "http://g"}),
@@ -94,3 +97,10 @@ def test_what_no_option_can_say_is_refused_with_what_to_do_instead(conn_type, ex
     with pytest.raises(DeltaConnectionError, match=text) as caught:
         options(conn_type, extra)
     assert caught.value.cure
+
+
+def test_a_key_file_that_is_no_json_is_refused_and_not_shown():
+    with pytest.raises(DeltaConnectionError, match="keyfile_dict is not a JSON object") as refused:
+        options("google_cloud_platform", json.dumps({"keyfile_dict": '{"private_key": "hidden",}'}))
+    assert "hidden" not in f"{refused.value!r}{refused.value.__cause__!r}"
+    assert refused.value.__suppress_context__
