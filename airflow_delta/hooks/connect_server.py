@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from airflow.providers.common.compat.sdk import mask_secret
 
@@ -26,8 +26,8 @@ def server_address(conn_id: str, connection: Any) -> str:
         SparkTargetError: The connection names no server, or the worker lacks Spark Connect's client.
     """
     given = connection.host or ""
-    url = urlsplit(given if "://" in given else f"sc://{given}")
-    if url.scheme != "sc" or not url.hostname or ";" in url.netloc or url.path.strip("/") or url.query or url.fragment:
+    url = _parsed(given if "://" in given else f"sc://{given}")
+    if url is None or url.scheme != "sc" or ";" in url.netloc or url.path.strip("/") or url.query or url.fragment:
         raise SparkTargetError(
             conn_id=conn_id,
             detail="expected a host such as spark.example.com, found another text",
@@ -43,15 +43,35 @@ def server_address(conn_id: str, connection: Any) -> str:
     return f"sc://{url.netloc}:{connection.port}" if connection.port else f"sc://{url.netloc}"
 
 
+def _parsed(url: str) -> SplitResult | None:
+    """The parts of a URL; None where it has no host, a port that is none, or a user: the address is shown."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:  # of a port, or of brackets
+        return None
+    return parts if host and "@" not in parts.netloc else None
+
+
 def server_url(connection: Any, address: str) -> str:
     """The address as ``SPARK_REMOTE`` takes it, with user, token, ``use_ssl`` and the extras that are headers: a secret.
 
     As ``SparkConnectHook`` makes it, which knows no headers, and whose URL a slash in user or token would end.
+
+    Raises:
+        SparkTargetError: A header, or ``use_ssl``, is neither a text nor a number or a flag.
     """
     extra = connection.extra_dejson
     headers = {name: value for name, value in extra.items() if name.startswith(_HEADER)}
     named = {"user_id": connection.login, "token": connection.password, "use_ssl": extra.get("use_ssl")} | headers
-    parameters = {name: quote(str(value), safe="") for name, value in named.items() if value not in {None, ""}}
+    given = {name: value for name, value in named.items() if value is not None and value != ""}
+    if wrong := sorted(name for name, value in given.items() if not isinstance(value, str | int | float)):
+        raise SparkTargetError(
+            conn_id=connection.conn_id,
+            detail=f"expected texts in its extra, found another value as {', '.join(wrong)}",
+            cure="write the value as a text",
+        )
+    parameters = {name: quote(str(value), safe="") for name, value in given.items()}
     if "token" in parameters:
         mask_secret(parameters["token"])
     return ";".join([f"{address}/", *(f"{name}={value}" for name, value in parameters.items())])

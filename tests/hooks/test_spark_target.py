@@ -92,12 +92,21 @@ def test_a_server_of_spark_connect_is_told_token_and_user_and_shows_neither(conn
     assert "remote" not in repr(target)
 
 
-@pytest.mark.parametrize("host", ["", "spark/path", "https://spark", "spark;token=a"])
+@pytest.mark.parametrize(
+    "host", ["", "spark/path", "https://spark", "spark;token=a", "ann:token=a@spark", "ann@spark", "[spark", "spark:token=a"]
+)
 def test_a_server_of_spark_connect_without_a_name_is_refused_and_not_shown(connection, host):
     connection(host, conn_type="spark_connect")
     with pytest.raises(SparkTargetError, match="name host and port alone") as refused:
         spark_target("spark_test", None)
     assert "token=a" not in str(refused.value)
+
+
+def test_a_header_that_is_no_text_is_refused_and_not_shown(connection):
+    connection("spark", conn_type="spark_connect", **{"x-cluster": {"id": "secret"}})
+    with pytest.raises(SparkTargetError, match="found another value as x-cluster") as refused:
+        spark_target("spark_test", None)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_worker_without_the_client_of_spark_connect_says_what_to_install(connection, monkeypatch):
