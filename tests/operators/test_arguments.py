@@ -288,13 +288,12 @@ def test_a_condition_whose_template_renders_to_none_never_becomes_all_rows(run_t
         (lambda none: DeltaCommitSensor(**T, min_version=1, min_rows=none), "min_rows must .* mean any number of rows"),
         (lambda none: DeltaCommitSensor(**T, min_version=1, operations=none), "operations must .* mean any operation"),
         (lambda none: DeltaUpdateOperator(**T, assignments={"a": "1"}, expect=none), "expect must .* mean no check"),
-        (lambda none: DeltaCheckpointOperator(**T, version=none), "version must .* mean the latest version"),
-        (lambda none: DeltaWriteOperator(**T, source="/s", source_version=none), "source_version must .* mean the latest"),
-        (lambda none: DeltaWriteOperator(**T, source=TableSource("/s", timestamp=none)), "timestamp must .* mean the latest"),
-        (lambda none: DeltaCopyIntoOperator(**T, path="/in", format="csv", pattern=none), "pattern must .* mean all names"),
         (lambda none: DeltaExpectOperator(**T, expect="a", staged=none), "staged must .* mean the table as it is"),
         (lambda none: DeltaWriteOperator(**T, source=TableSource("/s", staged=none)), "staged must .* mean the table as it is"),
-        (lambda none: DeltaWriteOperator(**T, source="/s", source_version=none), "source_version must .* mean the latest one"),
+        (
+            lambda none: DeltaWriteOperator(**T, source="/s", source_version=none),
+            "source_version must .* mean the latest version",
+        ),
         (lambda none: DeltaWriteOperator(**T, source=TableSource("/s", version=none)), "version must .* the latest version"),
         (
             lambda none: DeltaWriteOperator(**T, source=TableSource("/s", timestamp=none)),
