@@ -51,8 +51,8 @@ def delta_asset(
         watcher: What ``DeltaCommitEventTrigger`` takes besides these: ``start``, ``poll_interval``, ...
 
     Raises:
-        InvalidStatementError: The table is no text, or its URI holds credentials, or names no bucket; or a watcher's argument
-            is given without ``watch``.
+        InvalidStatementError: The table is no text, or its URI holds credentials, or names no bucket, or its local path has a
+            ``?`` or ``#``, behind which Airflow drops the rest; or a watcher's argument is given without ``watch``.
         InvalidTableNameError: It is neither a URI nor a name of two or three parts.
         RelativePathError: It is a relative path, which would be another asset on each machine.
         AirflowFeatureMissingError: The table lies on Azure, and Airflow 3.0 would forget its container.
@@ -74,6 +74,11 @@ def delta_asset(
     asset = Asset(name=name, uri=uri, group=group, extra=extra, watchers=watchers)
     # Airflow 3.0 takes a container for a user's name, and drops it: tables of two containers would be one asset.
     check_feature(f"an asset of {uri}", is_there=not uri.startswith("abfs") or asset.uri == uri, needed="3.1")
+    if asset.uri != uri:
+        detail = (
+            f"an asset needs a path without ? and #, found {uri}, of which Airflow keeps {asset.uri}: that is another table"
+        )
+        raise InvalidStatementError(statement="delta_asset", detail=detail)
     return asset
 
 

@@ -32,6 +32,9 @@ ACCOUNT = "lake@company.dfs.core.windows.net"
         ("/lake/flights/", "file:///lake/flights", ("file", "/lake/flights")),
         ("file:/lake/flights", "file:///lake/flights", ("file", "/lake/flights")),
         ("memory://lake/flights/", "memory://lake/flights", None),
+        ("hdfs://name:8020/lake/flights/", "hdfs://name:8020/lake/flights", None),
+        ("hdfs:///lake/flights/", "hdfs:/lake/flights", None),
+        ("hdfs:/lake/flights", "hdfs:/lake/flights", None),
     ],
 )
 def test_every_spelling_is_one_uri_and_one_name_in_lineage(table, uri, lineage):
@@ -42,6 +45,13 @@ def test_every_spelling_is_one_uri_and_one_name_in_lineage(table, uri, lineage):
             delta_asset("flights", table)
     else:
         assert delta_asset("flights", table).uri == uri  # Airflow changes nothing more
+
+
+@pytest.mark.parametrize("table", ["/lake/flights#2", "file:///lake/flights?"])
+def test_a_local_path_of_which_airflow_would_drop_a_part_is_refused(table):
+    """The asset would be that of /lake/flights, and its consumers would read that table."""
+    with pytest.raises(InvalidStatementError, match=r"without \? and #, found .*flights.*keeps file:///lake/flights:"):
+        delta_asset("flights", table)
 
 
 def test_arguments_of_a_watcher_are_refused_where_nothing_watches():

@@ -18,7 +18,8 @@ def sanitize_uri(table: str) -> str:
     """The normalized URI of a table, so that all spellings of one table are one asset.
 
     ``s3a://`` and ``s3n://`` become ``s3://``, ``gcs://`` becomes ``gs://``, ``abfs://container@account...`` becomes ``abfss://``,
-    and a local path ``file://`` with an absolute one. Query, fragment and slashes at the end are dropped.
+    ``hdfs:///x`` becomes ``hdfs:/x``, and a local path ``file://`` with an absolute one. Query, fragment and slashes at the end
+    are dropped.
 
     Raises:
         InvalidStatementError: The URI holds credentials, or names no bucket.
@@ -29,7 +30,8 @@ def sanitize_uri(table: str) -> str:
     bare = table.partition("?")[0].partition("#")[0]
     location = ObjectLocation.from_uri(bare)
     if location is None:
-        return f"{scheme}:{bare[len(scheme) + 1 :].rstrip('/')}"
+        rest = bare[len(scheme) + 1 :].rstrip("/")
+        return f"{scheme}:{rest.removeprefix('//') if rest.startswith('///') else rest}"  # as Airflow writes it
     container = f"{location.container}@{location.host}" if location.host else location.container
     scheme = _SCHEMES[location.service] if location.service is not ObjectService.AZURE or location.host else scheme
     return f"{scheme}://{container}/{location.key}"
