@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.watch.commit_cursor import first_cursor
 from airflow_delta.watch.commit_filter import CommitFilter
@@ -65,7 +66,8 @@ class DueVersions:
         to_version: The table's latest version; less than ``from_version`` when there is none.
         changes_data: Whether one of them changed rows; also where that is not known.
         gap: Whether the commit of one of them was cleaned up: ``to_version`` can be read, their change feed cannot.
-        reset: Whether the table was recreated since the last run, and its versions count from the beginning again.
+        reset: Whether the table was recreated since the last run, or its log taken back, and versions count from the beginning
+            again.
     """
 
     processed: ProcessedVersions
@@ -93,7 +95,7 @@ def due_versions(
     """
     table_id = metadata_of(store).id
     before = ProcessedVersions(**stored).with_succeeded(has_succeeded) if stored else None
-    is_reset = before is not None and not had_id(store, before.table_id, before.version)
+    is_reset = before is not None and not _goes_on(store, before, start)
     if before is None or is_reset:
         first = first_cursor(store, 0 if is_reset else start).version
         before = ProcessedVersions(table_id=table_id, version=first, claims={})
@@ -108,3 +110,10 @@ def due_versions(
         gap=found.lost is not None,
         reset=is_reset,
     )
+
+
+def _goes_on(store: LogStore, before: ProcessedVersions, start: Start) -> bool:
+    """Whether the log continues from the processed version: not where it ends before it, as one of a backup."""
+    is_before_start = isinstance(start, int) and before.version < start  # which the table need not have reached
+    is_there = before.version == NO_TABLE or is_before_start or later_commits(store, before.version).head is not None
+    return is_there and had_id(store, before.table_id, before.version)

@@ -218,6 +218,23 @@ def test_commits_that_were_cleaned_up_are_a_gap_and_a_table_made_anew_begins_aga
     assert anew.processed.table_id == "another"
 
 
+def test_a_log_that_was_taken_back_behind_the_processed_version_begins_again(table):
+    """As by a restored backup: versions that are written then would have those numbers that were processed."""
+    for _ in range(3):
+        table.write()
+    stored = {"table_id": "the-table", "version": 5, "claims": {}}
+    found = due(table, stored)
+    assert (found.from_version, found.to_version, found.changes_data, found.reset) == (0, 3, True, True)
+    assert due(table, stored | {"version": 3}).reset is False
+
+
+def test_a_table_that_has_not_reached_the_start_yet_is_waited_for(table):
+    table.write()
+    first = due(table, start=5)
+    again = due(table, first.processed.moved_to(first.to_version).to_json(), start=5)
+    assert [(found.from_version, found.to_version, found.reset) for found in (first, again)] == [(5, 4, False)] * 2
+
+
 def test_versions_of_a_replaced_table_go_on(table):
     """REPLACE TABLE, of Spark, is a commit like others, and gives the table another id."""
     table.write()
