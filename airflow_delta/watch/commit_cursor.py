@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
+from airflow_delta.core.statements.fields import shortened
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.asset_uri import sanitize_uri
@@ -14,6 +15,7 @@ from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_match import rows_changed
 from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, had_id, later_commits, metadata_of
 from airflow_delta.watch.commit_watch import head_version
+from airflow_delta.watch.errors import StoredProgressError
 from airflow_delta.watch.start import Start
 
 MOST_AT_ONCE = 1000
@@ -44,9 +46,15 @@ class WatchCursor:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> WatchCursor:
-        """The cursor that ``to_json`` described."""
-        return cls(**document)
+    def from_json(cls, document: Any) -> WatchCursor:
+        """As ``to_json`` gave it; a user who sets it may leave out all but the version. Raises ``StoredProgressError``."""
+        given = document if isinstance(document, Mapping) else {}
+        version, table_id, size, time = (given.get(name) for name in ("version", "table_id", "size", "modification_time"))
+        is_file = isinstance(size, int | None) and isinstance(time, int | None)
+        if is_file and isinstance(version, int) and version >= NO_TABLE and isinstance(table_id, str | None):
+            return cls(version=version, table_id=table_id, size=size, modification_time=time)
+        expected = "a version from -1 on, the table_id as text, size and modification_time as numbers"
+        raise StoredProgressError(found=shortened(document), expected=expected)
 
     def at(self, version: int, status: FileStatus | None, table_id: str | None) -> WatchCursor:
         """The cursor moved to a version."""

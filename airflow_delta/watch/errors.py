@@ -4,7 +4,8 @@
 
     DeltaError
     ├── CommitsCleanedUpError    commits were cleaned up before they were read
-    └── CommitWindowPassedError  no commit in the interval, and later ones exist
+    ├── CommitWindowPassedError  no commit in the interval, and later ones exist
+    └── StoredProgressError      what is stored of a watcher or a consumer is no progress
 """
 
 from __future__ import annotations
@@ -54,3 +55,21 @@ class CommitWindowPassedError(DeltaError):
     start: int
     end: int
     later: int
+
+
+@dataclass(kw_only=True, eq=False)
+class StoredProgressError(DeltaError):
+    """What is stored of a watcher or a consumer is no progress: it was edited, or written by another release.
+
+    Attributes:
+        found: The stored value.
+        expected: What it should be.
+    """
+
+    code = "DELTA_STORED_PROGRESS"
+    message = "expected {expected} as the stored progress, found {found}"
+    remedy = (
+        "correct the value in the asset's state store, before Airflow 3.3 in its file; or delete it, to begin with the start"
+    )
+    found: str
+    expected: str

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_delta.core.statements.fields import shortened
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.watch.commit_cursor import first_cursor
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_scan import CommitScan, had_id, later_commits, metadata_of
+from airflow_delta.watch.errors import StoredProgressError
 from airflow_delta.watch.start import Start
 
 MOST_CLAIMS = 10
@@ -24,7 +26,7 @@ class ProcessedVersions:
     """What a consumer has done.
 
     Attributes:
-        table_id: The identity of the table whose versions these are; None before the first read.
+        table_id: The identity of the table whose versions these are; None where it is not known.
         version: The last version that a successful run has processed.
         claims: The last versions of the runs that may still succeed, by run id, oldest first.
     """
@@ -36,6 +38,17 @@ class ProcessedVersions:
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return {"table_id": self.table_id, "version": self.version, "claims": dict(self.claims)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> ProcessedVersions:
+        """As ``to_json`` gave it; a user who sets it may leave out all but the version. Raises ``StoredProgressError``."""
+        given = document if isinstance(document, Mapping) else {}
+        version, table_id, claims = given.get("version"), given.get("table_id"), given.get("claims", {})
+        has_claims = isinstance(claims, Mapping) and all(isinstance(claimed, int) for claimed in claims.values())
+        if has_claims and isinstance(version, int) and version >= NO_TABLE and isinstance(table_id, str | None):
+            return cls(table_id=table_id, version=version, claims=claims)
+        expected = "a version from -1 on, the table_id as text, and claims (versions by the ids of runs)"
+        raise StoredProgressError(found=shortened(document), expected=expected)
 
     def with_succeeded(self, has_succeeded: Callable[[str], bool]) -> ProcessedVersions:
         """With the claims of the runs that have succeeded counted as processed.
@@ -92,9 +105,10 @@ def due_versions(
     Raises:
         TableNotFoundError: There is no table.
         CorruptLogError: The log cannot be read.
+        StoredProgressError: ``stored`` is no progress.
     """
     table_id = metadata_of(store).id
-    before = ProcessedVersions(**stored).with_succeeded(has_succeeded) if stored else None
+    before = ProcessedVersions.from_json(stored).with_succeeded(has_succeeded) if stored else None
     is_reset = before is not None and not _goes_on(store, before, start)
     if before is None or is_reset:
         first = first_cursor(store, 0 if is_reset else start).version
@@ -116,4 +130,4 @@ def _goes_on(store: LogStore, before: ProcessedVersions, start: Start) -> bool:
     """Whether the log continues from the processed version: not where it ends before it, as one of a backup."""
     is_before_start = isinstance(start, int) and before.version < start  # which the table need not have reached
     is_there = before.version == NO_TABLE or is_before_start or later_commits(store, before.version).head is not None
-    return is_there and had_id(store, before.table_id, before.version)
+    return is_there and (before.table_id is None or had_id(store, before.table_id, before.version))

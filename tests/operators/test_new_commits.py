@@ -11,6 +11,8 @@ from airflow.sdk import DAG, Asset, task
 from airflow_delta.assets import delta_asset
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
 from airflow_delta.operators import DeltaNewCommitsOperator
+from airflow_delta.watch.commit_cursor import WatchCursor
+from airflow_delta.watch.errors import StoredProgressError
 from airflow_delta.watch.processed_versions import MOST_CLAIMS, ProcessedVersions, due_versions
 from tests.airflow_versions import AIRFLOW, xcoms
 from tests.watched_table import WatchedTable
@@ -226,6 +228,25 @@ def test_a_log_that_was_taken_back_behind_the_processed_version_begins_again(tab
     found = due(table, stored)
     assert (found.from_version, found.to_version, found.changes_data, found.reset) == (0, 3, True, True)
     assert due(table, stored | {"version": 3}).reset is False
+
+
+@pytest.mark.parametrize(
+    "stored", ["3", [3], {"version": "3"}, {"version": -2}, {"table_id": "t"}, {"version": 3, "claims": {"r": "4"}}], ids=str
+)
+def test_a_stored_progress_that_is_none_says_so(table, stored):
+    """Airflow 3.3 lets people edit the state store of an asset; before, it is a file."""
+    with pytest.raises(StoredProgressError, match="expected a version"):
+        due(table, stored)
+    with pytest.raises(StoredProgressError, match="expected a version"):
+        WatchCursor.from_json(stored | {"size": "1"} if isinstance(stored, dict) else stored)
+
+
+def test_a_version_alone_is_a_progress_to_go_on_from(table):
+    for _ in range(3):
+        table.write()
+    found = due(table, {"version": 1})
+    assert (found.from_version, found.to_version, found.reset, found.processed.table_id) == (2, 3, False, "the-table")
+    assert WatchCursor.from_json({"version": 1}) == WatchCursor(version=1)
 
 
 def test_a_table_that_has_not_reached_the_start_yet_is_waited_for(table):
