@@ -8,6 +8,7 @@ left out of the table, instead of being named by it; and ``delta.columnMapping.m
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,8 @@ from airflow_delta.core.data_files.deletion_vector import deletion_vector_path
 from airflow_delta.core.errors import AppendOnlyTableError, DataFilesMissingError, InvalidStatementError
 from airflow_delta.core.log.action_reconciliation import file_keys
 from airflow_delta.core.log.managed_commits import identifying_properties
+from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
+from airflow_delta.core.operations.clone import with_new_row_ids
 from airflow_delta.core.operations.missing_files import missing_files
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import check_contained, deletion_vector_files
@@ -33,7 +36,7 @@ from airflow_delta.core.table_features.protocol import upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY, ROW_TRACKING_DOMAIN
+from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY, high_water_mark
 from airflow_delta.core.transaction.table_properties import is_append_only
 
 _EXAMPLES = 10  # of missing files, in the error
@@ -147,13 +150,14 @@ def restore(
     )
     if dry_run:
         return result
+    forgets_ids = _row_ids_are_lost(target, latest, added)
     metadata = restored_metadata(target.metadata, latest.metadata)
     kept = required_by_catalog(identifying_properties(log.store), latest.protocol)  # which manages the table perhaps only since
     metadata = replace(metadata, configuration={**metadata.configuration, **kept})
-    transaction.set_metadata(_without_row_tracking(metadata) if _row_ids_are_lost(target, latest) else metadata)
+    transaction.set_metadata(_without_row_tracking(metadata) if forgets_ids else metadata)
     transaction.set_protocol(restored_protocol(target.protocol, latest.protocol))
     committed = transaction.commit(
-        adds=added,
+        adds=with_new_row_ids(added) if forgets_ids else added,
         removes=removes_of(difference.removed, deletion_timestamp=log.clock(), data_change=True),
         domains=restored_domains(target, latest),
         operation=Operation(name="RESTORE", parameters={"version": version, "timestamp": _time_text(timestamp)}),
@@ -191,13 +195,27 @@ def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
     return replace(target, schema_string=schema_string, configuration=configuration)
 
 
-def _row_ids_are_lost(target: Snapshot, latest: Snapshot) -> bool:
-    """Whether ids were removed since: it is unknown which were assigned, or a file that is still there has none any more."""
-    if ROW_TRACKING_DOMAIN in target.domains and ROW_TRACKING_DOMAIN not in latest.domains:
+def _row_ids_are_lost(target: Snapshot, latest: Snapshot, added: pa.Table) -> bool:
+    """Whether ids were removed since: it is unknown which were assigned, or they are or may be those of other rows by now.
+
+    They are where the table began to number rows again: its last number is less than it was, or files have other ids.
+    """
+    marks = [high_water_mark(snapshot.domains.values(), snapshot.table_uri) for snapshot in (target, latest)]
+    if marks[0] is not None and (marks[1] is None or marks[0] > marks[1]):
         return True
     wanted, current = target.files(), latest.files()
-    had, lost = wanted.filter(pc.is_valid(wanted["base_row_id"])), current.filter(pc.is_null(current["base_row_id"]))
-    return bool(pc.any(pc.is_in(file_keys(had), file_keys(lost).combine_chunks())).as_py())
+    before = wanted["base_row_id"].take(pc.index_in(current["path"], wanted["path"].combine_chunks()))
+    is_same = pc.fill_null(pc.equal(before, current["base_row_id"]), False)
+    others = current.filter(pc.invert(pc.is_in(current["path"], added["path"].combine_chunks())))
+    return not pc.all(pc.or_(is_same, pc.is_null(before)), min_count=0).as_py() or _have_ids_twice([others, added])
+
+
+def _have_ids_twice(files: Sequence[pa.Table]) -> bool:
+    """Whether two rows of these files (``ADD_FILE``) have one id."""
+    numbered = pa.concat_tables([with_record_counts(some, ["base_row_id", NUM_RECORDS.name]) for some in files])
+    numbered = numbered.filter(pc.and_(pc.is_valid(numbered["base_row_id"]), pc.not_equal(numbered[NUM_RECORDS.name], 0)))
+    starts, counts = numbered.sort_by("base_row_id").columns
+    return bool(pc.any(pc.greater(pc.add(starts, counts)[:-1], starts[1:])).as_py())
 
 
 def _without_row_tracking(metadata: Metadata) -> Metadata:

@@ -291,6 +291,59 @@ def test_row_ids_that_were_removed_since_are_not_enabled_again():
     assert restored.metadata.configuration == {}
 
 
+ROW_TRACKING = {"writerFeatures": ["domainMetadata", "rowTracking"]}
+ENABLED = {"delta.enableRowTracking": "true"}
+
+
+def numbered(path, first_id):
+    ids = {} if first_id is None else {"baseRowId": first_id, "defaultRowCommitVersion": 0}
+    return add(path, stats='{"numRecords":2}', **ids)
+
+
+def with_dropped_row_ids(*actions, **configuration):
+    """Version 0 has row ids and the files ``kept`` and ``gone``; in version 1 the feature is dropped, and one of the files."""
+    files = (numbered("kept", 0), numbered("gone", 2))
+    tracking = metadata(**(configuration or ENABLED))
+    handmade = HandmadeLog().commit(protocol(1, 7, **ROW_TRACKING), tracking, *files, high_water_mark(3))
+    ended = {"domainMetadata": {**high_water_mark(3)["domainMetadata"], "removed": True}}
+    handmade.commit(protocol(1, 7, writerFeatures=[]), metadata(), numbered("kept", None), remove("gone"), ended)
+    for path in ("kept", "gone"):
+        handmade.store.write(path, b"rows")
+    return (handmade.commit(*actions) if actions else handmade).log
+
+
+def high_water_mark(mark):
+    return domain("delta.rowTracking", json.dumps({"rowIdHighWaterMark": mark}))
+
+
+@pytest.mark.parametrize(
+    ("kept", "added", "mark"),
+    [
+        pytest.param(2, 0, 3, id="the-file-that-stays-has-others"),
+        pytest.param(0, 2, 3, id="the-file-that-comes-back-has-those-of-another"),
+        pytest.param(0, None, 1, id="the-last-one-is-less"),
+    ],
+)
+def test_row_ids_that_were_given_anew_since_do_not_come_back(kept, added, mark):
+    stays = numbered("kept", kept)
+    others = [] if added is None else [numbered("new", added)]
+    log = with_dropped_row_ids(protocol(1, 7, **ROW_TRACKING), metadata(**ENABLED), stays, *others, high_water_mark(mark))
+    log.restore(0)
+    restored = log.snapshot()
+    files = dict(zip(*(restored.files()[name].to_pylist() for name in ("path", "base_row_id")), strict=True))
+    assert files == {"kept": kept, "gone": mark + 1}
+    assert restored.metadata.configuration == {}
+
+
+@pytest.mark.parametrize("configuration", [ENABLED, {"delta.rowTrackingSuspended": "true"}])
+def test_row_ids_come_back_to_no_table_that_has_forgotten_how_many_there_were(configuration):
+    log = with_dropped_row_ids(**configuration)
+    log.restore(0)
+    is_numbered = configuration == ENABLED
+    assert log.snapshot().files()["base_row_id"].to_pylist() == [None, 0 if is_numbered else None]
+    assert ("delta.rowTracking" in log.snapshot().domains) == is_numbered
+
+
 @pytest.mark.parametrize(("step", "then", "now", "kept"), [(1, 5, 9, 9), (1, 9, 5, 9), (-1, -5, -9, -9), (1, None, 4, 4)])
 def test_identity_columns_go_on_after_the_last_number_ever_given(step, then, now, kept):
     def with_mark(mark):
