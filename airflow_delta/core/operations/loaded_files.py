@@ -36,6 +36,7 @@ from airflow_delta.core.actions import SetTransaction
 from airflow_delta.core.errors import DeltaError, LoadedFilesLostError
 from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
+from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.storage_failures import storage_failure
@@ -222,9 +223,30 @@ def _read_part(store: LogStore, number: int) -> tuple[LoadedPart, tuple[int, ...
 
 
 def _check_not_forgotten(store: LogStore) -> None:
-    """Return unless a part is there that only a second load can have written, although the log names none."""
-    newest = max((status.path for status in store.list_from(LOADED_FOLDER)), default="")
-    number = newest.rsplit("/", 1)[-1].removesuffix(".parquet")
+    """Return unless a part is there that a commit has named, although the log names none.
+
+    A second load can only have written one behind a first one. Of the first one, whose part is also there where it was killed,
+    its commit says so, while it is kept (``delta.setTransactionRetentionDuration`` was set in the meantime, say).
+    """
+    parts = [status for status in store.list_from(LOADED_FOLDER) if status.path.endswith(".parquet")]
+    if not parts:
+        return
+    newest = max(parts, key=lambda status: status.path)
+    number = newest.path.rsplit("/", 1)[-1].removesuffix(".parquet")
     if number.isdecimal() and int(number) >> _RANDOM_BITS > 1:
-        detail = f"the log names none of the parts in {LOADED_FOLDER}, of which {newest} is the newest"
+        detail = f"the log names none of the parts in {LOADED_FOLDER}, of which {newest.path} is the newest"
         raise LoadedFilesLostError(table=store.table_uri, detail=detail)
+    if _may_have_been_named(store, min(status.modification_time for status in parts)):
+        detail = f"the log has forgotten which of the parts in {LOADED_FOLDER} counts, {newest.path} perhaps"
+        raise LoadedFilesLostError(table=store.table_uri, detail=detail)
+
+
+def _may_have_been_named(store: LogStore, since: int) -> bool:
+    """Whether a commit since then (milliseconds since the epoch) names a part, or it is unknown, as the commits are gone."""
+    commits = list_log(store).commits
+    if 0 not in commits and all(status.modification_time >= since for status in commits.values()):
+        return True
+    try:
+        return any(APP_ID.encode() in store.read(status.path) for status in commits.values())
+    except FileNotFoundError:  # a cleanup of the log was faster
+        return True

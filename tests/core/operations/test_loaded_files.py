@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from airflow_delta.core.actions import SetTransaction
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import AccessDeniedError, LoadedFilesLostError, StorageAccessError, StorageUnavailableError
+from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.loaded_files import (
     APP_ID,
     KEPT_MILLISECONDS,
@@ -202,6 +203,27 @@ def test_a_log_that_forgot_its_loads_is_noticed(log, tmp_path):
     again.create(NewTable(schema=SCHEMA))
     with pytest.raises(LoadedFilesLostError, match="the log names none"):
         read_loaded_files(again.store, again.snapshot())
+
+
+@pytest.mark.parametrize("cleaned_up", [False, True])
+def test_a_table_that_forgot_its_only_load_while_it_might_is_noticed_when_it_must_not_any_more(log, tmp_path, cleaned_up):
+    remember(log, LoadedFiles(), "a")
+    log.alter().set_properties({"delta.setTransactionRetentionDuration": "interval 1 day"})
+    DeltaLog.for_table(str(tmp_path / "table"), clock=lambda: log.clock() + 2 * 24 * 3_600_000).checkpoint()
+    log.alter().unset_properties("delta.setTransactionRetentionDuration")
+    if cleaned_up:
+        for version in range(3):
+            (tmp_path / "table" / commit_path(version)).unlink()
+    again = DeltaLog.for_table(str(tmp_path / "table"))
+    assert APP_ID not in again.snapshot().transactions
+    with pytest.raises(LoadedFilesLostError, match="has forgotten"):
+        read_loaded_files(again.store, again.snapshot())
+
+
+def test_the_first_load_that_was_killed_before_its_commit_is_none(log):
+    write_loaded_files(log.store, LoadedFiles(), rows("a"))
+    log.alter().set_properties({"user.key": "value"})
+    assert read_loaded_files(log.store, log.refresh()).head is None
 
 
 def test_a_table_that_may_forget_is_refused(log):
