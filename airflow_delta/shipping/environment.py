@@ -95,12 +95,16 @@ def pack(
         The archive's URI, and the settings of Spark that make executors use it.
 
     Raises:
+        InvalidStatementError: Spark has no name for the folder.
         PipMissingError: This Python has no pip.
         WheelsNotFoundError: Pip did not find the packages.
         UnsupportedStorageError: No filesystem for the URI, or its package is missing.
         StorageAccessError: The storage refused, or has no such bucket.
         StorageUnavailableError: It did not answer.
     """
+    if scheme_of(destination) == "az":
+        detail = "Spark knows no az://; name the folder as abfss://container@account.dfs.core.windows.net/..."
+        raise InvalidStatementError(statement=f"the folder {destination!r:.200}", detail=detail)
     with TemporaryDirectory(prefix="airflow-delta-") as private:
         archive = build_environment(Path(private), environment)
         [uri] = upload(destination, {archive.name: archive}, storage_options)
@@ -136,6 +140,8 @@ def settings(uri: str) -> dict[str, str]:
             archive = str(local_path(uri))
         case "s3":
             archive = f"s3a{uri[2:]}"
+        case "gcs":
+            archive = f"gs{uri[3:]}"
         case _:
             archive = uri
     return {"spark.archives": f"{archive}#{FOLDER}", "spark.executorEnv.PYTHONPATH": FOLDER}
@@ -182,6 +188,6 @@ def _installed_files(folder: Path) -> Iterator[Member]:
 def _installed(name: str) -> str:
     try:
         return version(name)
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError):  # the latter of a blank name
         detail = "expected an installed one, so that driver and executors have the same version; pip install it here first"
         raise InvalidStatementError(statement=f"the package {name!r}", detail=detail) from None

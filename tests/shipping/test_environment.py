@@ -98,6 +98,7 @@ def test_of_a_package_that_lies_in_two_folders_the_version_that_python_imports_i
         ({"extras": ("airflow",)}, "the extra 'airflow'.*expected one of s3, gcs, azure"),
         ({"packages": ("no-such-package",)}, "'no-such-package'.*expected an installed one"),
         ({"packages": ("--index-url=http://evil",)}, "expected an installed one"),
+        ({"packages": ("",)}, "the package ''.*expected an installed one"),
         ({"python": "3"}, "the Python '3'.*such as 3.11"),
         ({"platforms": ("linux x86",)}, "the platform 'linux x86'.*such as manylinux_2_28_x86_64"),
     ],
@@ -130,12 +131,18 @@ def test_a_python_without_pip_says_how_to_get_it(tmp_path, monkeypatch):
         ("s3://lake/code/e.zip", "s3a://lake/code/e.zip"),
         ("s3a://lake/code/e.zip", "s3a://lake/code/e.zip"),
         ("gs://lake/code/e.zip", "gs://lake/code/e.zip"),
+        ("gcs://lake/code/e.zip", "gs://lake/code/e.zip"),
         ("/srv/code/e.zip", "/srv/code/e.zip"),
         ("file:///srv/code/e.zip", "/srv/code/e.zip"),
     ],
 )
 def test_the_settings_name_the_archive_as_spark_does(uri, archive):
     assert settings(uri) == {"spark.archives": f"{archive}#airflow-delta", "spark.executorEnv.PYTHONPATH": "airflow-delta"}
+
+
+def test_a_folder_that_spark_has_no_name_for_is_refused_before_anything_is_fetched():
+    with pytest.raises(InvalidStatementError, match=r"az://code.*abfss://container@account"):
+        pack("az://code/lake", Environment())
 
 
 def test_the_command_ships_once_and_prints_the_settings(tmp_path):
