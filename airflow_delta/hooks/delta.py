@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHo
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.created_tables import created_tables
+from airflow_delta.core.statements.fields import converted_value
 from airflow_delta.core.statements.json_form import map_queries, map_tables
 from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
 from airflow_delta.core.storage.object_filesystem import secrets_of
@@ -280,9 +281,12 @@ class DeltaHook(BaseHook):
     def workers_see_tables(self) -> bool:
         """Whether Airflow's workers have access to the tables, as the connection says, or else ``[delta]``."""
         configured = self._extra.get("workers_see_tables")
-        if configured is None:
+        if configured in (None, ""):
             return conf.getboolean("delta", "workers_see_tables", fallback=True)
-        return str(configured).lower() != "false"
+        try:
+            return bool(converted_value("delta", "workers_see_tables", configured, bool))
+        except InvalidStatementError as error:
+            raise self._error(error.detail, "write it as true or false") from None
 
     @cached_property
     def _storage(self) -> tuple[ObjectService | None, Mapping[str, Any]]:

@@ -153,6 +153,16 @@ def test_where_workers_see_no_tables_they_do_not_look(connection, monkeypatch, t
     assert connection("lake", extra={"workers_see_tables": True}).workers_see_tables
 
 
+@pytest.mark.parametrize(("given", "are_seen"), [("false", False), ("0", False), (0, False), ("True", True), ("", True)])
+def test_whether_workers_see_tables_is_a_flag_however_the_connection_writes_it(connection, given, are_seen):
+    assert connection("lake", extra={"workers_see_tables": given}).workers_see_tables is are_seen
+
+
+def test_a_word_that_is_no_flag_never_means_that_workers_see_tables(connection):
+    with pytest.raises(DeltaConnectionError, match="workers_see_tables must be true or false, found 'no'"):
+        _ = connection("lake", extra={"workers_see_tables": "no"}).workers_see_tables
+
+
 def test_the_connection_allows_places_outside_of_tables(connection, tmp_path):
     hook = connection("lake", extra={"allowed_prefixes": ["s3://lake/shared/"]})
     assert hook.allowed_prefixes == hook.log_store(str(tmp_path)).allowed_prefixes == ("s3://lake/shared/",)
