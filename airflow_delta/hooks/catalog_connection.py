@@ -30,6 +30,8 @@ def catalog_settings(value: Any, connection: Callable[[str], Any], storage_conn_
     if "credentials" in document:
         raise InvalidCatalogError(detail="credentials stand in a connection of their own, which conn_id names")
     conn_id = document.pop(CONNECTION, None)
+    if not isinstance(conn_id, str | None):
+        raise InvalidCatalogError(detail=f"expected the name of a connection as {CONNECTION}")
     if document.get("type") == "glue":
         document |= _aws(connection(found)) if (found := conn_id or storage_conn_id) else {}
         document |= {name: text for name, text in CatalogSettings.document(value).items() if name in {"region", "endpoint_url"}}
@@ -43,18 +45,23 @@ def _aws(connection: Any) -> Mapping[str, Any]:
     if service is not ObjectService.S3:
         return {}
     credentials = {theirs: options[ours] for ours, theirs in _KEYS.items() if options.get(ours)}
-    region = (options.get("client_kwargs") or {}).get("region_name")
-    endpoint = (connection.extra_dejson.get("service_config") or {}).get("glue", {}).get("endpoint_url")
+    region = _member(options.get("client_kwargs"), "region_name")
+    endpoint = _member(_member(connection.extra_dejson.get("service_config"), "glue"), "endpoint_url")
     found = {"region": region, "endpoint_url": endpoint, "credentials": credentials}
     return {name: member for name, member in found.items() if member}
+
+
+def _member(value: Any, name: str) -> Any:
+    """A member of an object; None of what is none, as any text may stand in an extra."""
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def _of_server(connection: Any, document: Mapping[str, Any]) -> dict[str, Any]:
     """Host and port as the uri, the password as the token, and the login as whose it is."""
     scheme = "thrift" if document.get("type") == "hive" else connection.schema or "https"
-    host = connection.host or ""
+    host = (connection.host or "").rstrip("/")
     uri = host if "://" in host else f"{scheme}://{host}"
     found = {"uri": f"{uri}:{connection.port}" if connection.port else uri, "principal": connection.login}
     credentials = {"token": connection.password} if connection.password else {}
-    known = {name: text for name, text in found.items() if text and not uri.endswith("://")}
+    known = {name: text for name, text in found.items() if text and host}
     return {**known, **document, **({"credentials": credentials} if credentials else {})}

@@ -131,6 +131,11 @@ def test_keys_of_the_storage_connection_are_glues(hook, glue):
         ),
         (
             {"type": "hive", "conn_id": "server"},
+            {"conn_type": "http", "host": "thrift://metastore/", "port": 9084},
+            CatalogSettings(type="hive", uri="thrift://metastore:9084"),
+        ),
+        (
+            {"type": "hive", "conn_id": "server"},
             {"conn_type": "hive_metastore", "host": "metastore", "port": 9083},
             CatalogSettings(type="hive", uri="thrift://metastore:9083"),
         ),
@@ -143,13 +148,28 @@ def test_a_server_and_its_token_come_from_a_connection(monkeypatch, catalog, con
 
 
 @pytest.mark.parametrize(
-    "catalog", [{"type": "glue", "credentials": {"token": "pw"}}, {"type": "glue", "password": "pw"}, ["pw"], "oracle"]
+    "catalog",
+    [
+        {"type": "glue", "credentials": {"token": "pw"}},
+        {"type": "glue", "password": "pw"},
+        {"type": "unity", "conn_id": ["pw"]},
+        ["pw"],
+        "oracle",
+    ],
 )
 def test_settings_that_are_wrong_are_refused_and_not_shown(monkeypatch, catalog):
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "delta", "extra": {"catalog": catalog}}))
     with pytest.raises(InvalidCatalogError) as refused:
         DeltaHook("lake").table_uri("sales.orders")
     assert "pw" not in str(refused.value)
+
+
+@pytest.mark.parametrize("service_config", [None, "glue", {"glue": None}, {"glue": "http://glue"}])
+def test_an_aws_connection_without_an_endpoint_of_glue_takes_that_of_the_region(monkeypatch, service_config):
+    extra = {"region_name": "eu-west-1", "service_config": service_config}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS", json.dumps({"conn_type": "aws", "extra": extra}))
+    found = catalog_settings({"type": "glue", "conn_id": "aws"}, DeltaHook.get_connection, None)
+    assert found == CatalogSettings(type="glue", region="eu-west-1")
 
 
 def test_a_connection_of_the_catalog_that_is_missing_is_said(monkeypatch):
