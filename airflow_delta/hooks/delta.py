@@ -13,6 +13,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.created_tables import created_tables
 from airflow_delta.core.statements.fields import converted_value
 from airflow_delta.core.statements.json_form import map_queries, map_tables
+from airflow_delta.core.statements.validation import require_type
 from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
 from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
@@ -91,13 +92,18 @@ class DeltaHook(BaseHook):
         """The URI of a table: as given, where the catalog says, or below the table root where it is a relative path.
 
         Raises:
-            RelativePathError: It is relative, and the connection has no table root.
+            InvalidStatementError: It is no text.
+            RelativePathError: It is relative, and the connection has no table root; or it is what a template without a value
+                renders to, which would be a table of that name.
             DeltaConnectionError: The connection is missing, or its table root is relative itself.
             TableNameNotFoundError: The catalog does not know the name; and the other errors of ``catalogs.errors``.
         """
+        require_type("the URI of a table", "table", table, str)
         name = self.table_name(table)
         if name is not None:
             return self._location(name, may_be_new=False)
+        if table == "None":
+            return absolute(table, "no table has that name")
         if self.table_root and table.strip() and is_relative(table):
             return f"{self.table_root}/{table}"
         return absolute(table, f"the connection {self.delta_conn_id!r} has no table root")

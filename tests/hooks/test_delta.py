@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from airflow_delta.core.errors import RelativePathError
+from airflow_delta.core.errors import InvalidStatementError, RelativePathError
 from airflow_delta.core.statements import (
     FileSource,
     MergeStatement,
@@ -81,6 +81,23 @@ def test_a_named_connection_that_is_missing_says_how_to_make_it():
 )
 def test_a_relative_name_lies_below_the_table_root(connection, table, uri):
     assert connection("lake", host="s3://lake/tables/").table_uri(table) == uri
+
+
+def test_what_a_template_without_a_value_renders_to_is_no_table_below_the_table_root(connection):
+    hook = connection("lake", host="s3://lake/tables/")
+    with pytest.raises(RelativePathError, match="such as an XCom that no task has pushed, renders to None"):
+        hook.table_uri("None")
+    with pytest.raises(RelativePathError, match="renders to None"):
+        hook.resolve_table_uris(OptimizeStatement(table="None"))
+
+
+@pytest.mark.parametrize("table", [None, 5, ["flights"]], ids=str)
+def test_a_table_that_is_no_text_is_refused(connection, table):
+    """As of a template that is rendered as a native object."""
+    hook = connection("lake", host="s3://lake/tables/")
+    for look in (hook.table_uri, hook.log_store):
+        with pytest.raises(InvalidStatementError, match="table cannot be"):
+            look(table)
 
 
 def test_every_table_name_in_a_statement_becomes_its_uri(connection):
