@@ -63,7 +63,7 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
         of_table |= dict(_of_snapshot(document))
     while len(json.dumps(reports)) > MAX_REPORT_BYTES:
         for report in reports:
-            del report["conflicts"][len(report["conflicts"]) // 2 :]
+            del report["conflicts"][: -(-len(report["conflicts"]) // 2)]  # the older half
         if len(reports) > 1:
             del reports[0]
         elif not reports[0]["conflicts"]:

@@ -89,6 +89,12 @@ def test_a_report_stays_small_and_keeps_what_is_newest():
     assert len(json.dumps({"reports": found})) <= MAX_REPORT_BYTES + 50
 
 
+def test_of_conflicts_that_do_not_fit_the_newest_are_reported():
+    met = tuple({"version": version, "operation": "x" * 900, "rule": "r"} for version in range(20))
+    (found,) = reports(result(conflicts=met))
+    assert [conflict["version"] for conflict in found["conflicts"]] == [15, 16, 17, 18, 19]
+
+
 def test_a_table_of_which_nothing_was_published_is_reported_without_a_commit():
     is_published = {"a": False, "b": True, "c": False}
     entries = [{"table": name, "version": 3, "published": published} for name, published in is_published.items()]
