@@ -38,6 +38,7 @@ from airflow_delta.core.transaction.row_tracking import (
 )
 from airflow_delta.core.transaction.winning_commit import BACKFILL, UNBACKFILL, WinningCommit
 
+_CLUSTERING_DOMAIN = "delta.clustering"
 _REPLACING = frozenset(
     f"{verb} TABLE{rows}" for verb in ("REPLACE", "CREATE OR REPLACE") for rows in ("", " AS SELECT")
 )  # Delta's names of operations that leave nothing of the former table
@@ -75,10 +76,11 @@ def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> Commi
     dropped, theirs = attempt.dropped_features, winner.actions
     if not dropped:
         return attempt
+    domains = {domain.domain for domain in theirs.domains if not domain.removed}
     used = {
         "deletionVectors": theirs.adds["deletion_vector"].null_count < len(theirs.adds),
-        "domainMetadata": any(not domain.removed and domain.domain != ROW_TRACKING_DOMAIN for domain in theirs.domains),
-        "clustering": theirs.adds["clustering_provider"].null_count < len(theirs.adds),
+        "domainMetadata": bool(domains - {ROW_TRACKING_DOMAIN}),
+        "clustering": _CLUSTERING_DOMAIN in domains or theirs.adds["clustering_provider"].null_count < len(theirs.adds),
         "changeDataFeed": len(theirs.changes) > 0,
     }
     if theirs.metadata or any(used.get(name) for name in dropped):

@@ -22,7 +22,15 @@ from airflow_delta.core.transaction.conflict_checker import RULES, check_conflic
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
 FEATURES = frozenset(
-    {"rowTracking", "domainMetadata", "inCommitTimestamp", "columnMapping", "deletionVectors", "typeWidening-preview"}
+    {
+        "rowTracking",
+        "domainMetadata",
+        "inCommitTimestamp",
+        "columnMapping",
+        "deletionVectors",
+        "typeWidening-preview",
+        "clustering",
+    }
 )
 READERS = FEATURES & {"columnMapping", "deletionVectors", "typeWidening-preview"}
 MODERN = Protocol(min_reader_version=3, min_writer_version=7, reader_features=READERS, writer_features=FEATURES)
@@ -126,6 +134,12 @@ def with_deletion_vectors(added):
         pytest.param("deletionVectors", lambda added: won(adds=added(("f", "1", (0, 1)))), False, id="not-written"),
         pytest.param(
             "domainMetadata", lambda added: won(domains=(DomainMetadata(domain="d", configuration=""),)), True, id="domain-set"
+        ),
+        pytest.param(
+            "clustering",
+            lambda added: won(domains=(DomainMetadata(domain="delta.clustering", configuration=""),)),
+            True,
+            id="clustered",
         ),
         pytest.param("columnMapping", lambda added: won(metadata=table_metadata(user="x")), True, id="any-metadata"),
         pytest.param("columnMapping", lambda added: won(adds=added(("f", "1", (0, 1)))), False, id="rows-do-not-matter"),
