@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,10 @@ PIN_ID = "delta_pin"
 """XCom of a task that pins: the id of its pins. By it this Airflow knows a pin for its own."""
 
 _ENDED = ["success", "failed"]
+
+_NAME = re.compile(r"(?!\.+$)[\w.-]{1,250}")
+"""What Airflow takes for the id of a DAG or a task; it puts both, and that of a run, into the paths of requests as they are."""
+_RUN = re.compile(r"(?!\.+$)[^/\\?#%\x00-\x1f\x7f]{1,250}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +117,14 @@ def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pi
     ended: list[Pin] = []
     for (dag_id, run_id), pins in groupby(sorted(read_pins(store), key=run_of), run_of):
         with suppress(AirflowRuntimeError):  # this task may lack the right to read other runs
-            if dag_id and ti.get_dr_count(dag_id, run_ids=[run_id], states=_ENDED):
+            if _NAME.fullmatch(dag_id) and _RUN.fullmatch(run_id) and ti.get_dr_count(dag_id, run_ids=[run_id], states=_ENDED):
                 ended += [pin for pin in pins if _is_ours(pin, ti)]
     release(store, ended)
     return tuple(ended)
 
 
 def _is_ours(pin: Pin, ti: DagRunsAndXComs) -> bool:
+    if not _NAME.fullmatch(pin.task_id):  # whoever writes beside the table writes pins, too
+        return False
     found = ti.xcom_pull(pin.task_id, pin.dag_id, PIN_ID, map_indexes=pin.map_index, run_id=pin.run_id)
     return bool(found == pin.id)

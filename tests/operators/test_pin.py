@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from airflow.models.asset import AssetEvent
 from airflow.sdk import DAG, Param, task
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.utils.session import create_session
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from sqlalchemy import select
@@ -339,6 +340,21 @@ def test_pins_of_runs_that_this_airflow_does_not_know_stay(table, run_task):
     assert run.state == "success"
     assert sorted(pin["id"] for pin in pins(table)) == ["deleted", "elsewhere"]
     assert [is_readable(table, version) for version in range(4)] == [True, False, True, True]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a?b#c", "../../variables"])
+def test_a_pin_that_names_no_task_of_airflow_neither_fails_a_vacuum_nor_is_asked_for(table, run_task, monkeypatch, name):
+    run_task(lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(1)), dag_id="here")
+    (path,) = (table / "_airflow_delta" / "pins").glob("*.json")
+    path.with_name("strange-orders.json").write_text(
+        json.dumps(json.loads(path.read_text()) | {"id": "strange", "task_id": name})
+    )
+    asked = []
+    is_ours = RuntimeTaskInstance.xcom_pull
+    monkeypatch.setattr(RuntimeTaskInstance, "xcom_pull", lambda ti, *a, **k: asked.append(a[0]) or is_ours(ti, *a, **k))
+    run = run_task(lambda: vacuum(table, dry_run=False), dag_id="vacuums_alone")
+    assert (run.state, run.errors, asked) == ("success", [], ["pin"])
+    assert [pin["id"] for pin in pins(table)] == ["strange"]
 
 
 @pytest.mark.slow
