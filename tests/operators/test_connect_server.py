@@ -115,7 +115,7 @@ def drivers():
 
 
 def comparable(result):
-    """The value of a task without its table, its times and the bytes of new rows: Arrow writes few of them over Spark Connect."""
+    """A task's value without its table, its times and the bytes of new rows, which Arrow writes if few over Spark Connect."""
     differing = ("timems", "targetbytesadded")
     metrics = {name: value for name, value in result["metrics"].items() if not name.lower().endswith(differing)}
     return result | {"metrics": metrics, "table": None, "sources": None}
