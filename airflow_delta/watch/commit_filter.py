@@ -40,6 +40,9 @@ class CommitFilter:
                 f"found {dict(self.run)}"
             )
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
+        if not isinstance(self.run.get("map_index", 0), int):
+            detail = f"map_index of a run must be a number, found {self.run['map_index']!r}"
+            raise InvalidStatementError(statement="CommitFilter", detail=detail)
         if {"", "NONE"} & {*self.operations}:
             detail = f"operations must be names such as MERGE, found {list(self.operations)}: did a template render to nothing?"
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
@@ -82,6 +85,6 @@ ANY_COMMIT = CommitFilter()
 
 def _as_recorded(name: str, value: Any) -> Any:
     """The value as a commit's record has it: a template's text may be a number, and a native one a date."""
-    if name == "map_index" and str(value).lstrip("-").isdecimal():
+    if name == "map_index" and str(value).removeprefix("-").isdecimal():
         return int(value)
     return value.isoformat() if isinstance(value, datetime) else value

@@ -77,6 +77,7 @@ class CommitScan:
         self._reads_files = with_files or wanted.looks_at_files
         self.table_id: str | None = None
         self._metadata: Metadata | None = None  # of the last commit that was read; only where it is needed
+        self._last_version: int | None = None
 
     def matches(self, versions: Sequence[int]) -> Iterator[tuple[int, CommitActions | None]]:
         """Each of these versions (ascending) with its commit, or with None when that does not fulfill the filter.
@@ -105,7 +106,9 @@ class CommitScan:
         return CommitActions(commit_info=read_commit_info(self._store, version))
 
     def _metadata_at(self, version: int, commit: CommitActions) -> Metadata:
-        self._metadata = commit.metadata or self._metadata or metadata_of(self._store, version)
+        goes_on = self._last_version == version - 1  # a commit in between may have changed it
+        self._metadata = commit.metadata or (self._metadata if goes_on else None) or metadata_of(self._store, version)
+        self._last_version = version
         return self._metadata
 
 

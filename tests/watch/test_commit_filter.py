@@ -10,7 +10,8 @@ from airflow_delta.core.errors import InvalidPredicateError, InvalidStatementErr
 from airflow_delta.core.log.commit_reader import read_commit, read_metadata
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_match import fulfills, rows_changed
-from tests.core.builders import add, remove
+from airflow_delta.watch.commit_scan import CommitScan
+from tests.core.builders import add, metadata, remove
 from tests.watched_table import WatchedTable
 
 RUN = {"dag_id": "daily", "task_id": "silver", "run_id": "r1", "map_index": -1, "logical_date": "2013-01-01T00:00:00+00:00"}
@@ -123,3 +124,19 @@ def test_rows_are_those_that_changed(table, operation, metrics, files, rows):
 def test_a_filter_travels_as_json():
     wanted = CommitFilter.of(operations="merge", partitions="p = 1", data_change_only=True, run={"dag_id": "d", "run_id": "r"})
     assert CommitFilter.of(**wanted.to_json()) == wanted
+
+
+@pytest.mark.parametrize("map_index", ["x", "--1", "1.5"])
+def test_a_map_index_that_is_no_number_is_refused(map_index):
+    with pytest.raises(InvalidStatementError, match="map_index of a run must be a number"):
+        CommitFilter.of(run={"dag_id": "daily", "run_id": "r1", "map_index": map_index})
+
+
+def test_partitions_are_judged_by_the_columns_of_the_commit_also_behind_commits_that_were_skipped(table):
+    table.write(day="2013-01-01")
+    table.commit("CREATE OR REPLACE TABLE", metadata())
+    last = table.commit("WRITE", add("x"))
+    scan = CommitScan(table.store, CommitFilter.of(partitions="day = DATE'2013-01-01'"))
+    assert [commit is not None for _, commit in scan.matches([1])] == [True]
+    with pytest.raises(InvalidPredicateError, match="the column 'day' does not exist"):
+        list(scan.matches([last]))
