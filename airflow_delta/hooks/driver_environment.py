@@ -64,4 +64,7 @@ def environment_beside_worker() -> dict[str, str]:
 
 def ending_of(code: int) -> str:
     """How a process ended that returned this, which is not 0; a negative number is that of a signal."""
-    return f"exit code {code}" if code > 0 else f"it was killed by {signal.Signals(-code).name}"
+    if code > 0:
+        return f"exit code {code}"
+    named = -code in [*signal.Signals]  # not those for real time
+    return f"it was killed by {signal.Signals(-code).name if named else f'signal {-code}'}"

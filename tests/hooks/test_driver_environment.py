@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CommsDecoder
 
-from airflow_delta.hooks.driver_environment import driver_environment, environment_beside_worker
+from airflow_delta.hooks.driver_environment import driver_environment, ending_of, environment_beside_worker
 from airflow_delta.jobs.worker_processes import WorkerProcesses
 
 
@@ -85,3 +85,16 @@ def test_the_worker_of_a_driver_is_its_task_and_that_tasks_supervisor_where_it_h
         supervised = WorkerProcesses.from_environment(environment_beside_worker())
     assert (list(alone.start_times), list(supervised.start_times)) == ([os.getpid()], [os.getpid(), os.getppid()])
     assert supervised.gone() is None
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [
+        (3, "exit code 3"),
+        (-9, "it was killed by SIGKILL"),
+        (-35, "it was killed by signal 35"),
+        (-200, "it was killed by signal 200"),
+    ],
+)
+def test_any_end_of_a_process_is_told_also_by_a_signal_without_a_name(code, ending):
+    assert ending_of(code) == ending
