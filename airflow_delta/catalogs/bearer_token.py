@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+
+from airflow_delta.core.server_uri import server_parts
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -11,13 +12,10 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 def is_safe_server(uri: str, *, has_token: bool) -> bool:
     """Whether it is the URI of a server to which a token may go: ``https://host``, and without TLS only this machine."""
-    try:
-        parts = urlsplit(uri)
-        host, _ = parts.hostname, parts.port
-    except ValueError:  # of a port, or of brackets
+    parts = server_parts(uri)
+    if parts is None:
         return False
-    is_safe = parts.scheme == "https" or (parts.scheme == "http" and (host in _LOOPBACK or not has_token))
-    return is_safe and bool(host) and not parts.username
+    return parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname in _LOOPBACK or not has_token))
 
 
 def authorization(token: str) -> str:

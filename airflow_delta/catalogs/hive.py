@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -32,6 +31,7 @@ from airflow_delta.catalogs.metastore_errors import is_denied, passes
 from airflow_delta.catalogs.spark_form import PATH, PROVIDER, entry_of, parameters_of
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.server_uri import server_parts
 
 logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it logs as an error is raised as one, too
 
@@ -189,14 +189,10 @@ class HiveCatalog:
 
 def _address(text: str) -> tuple[str, int]:
     """Host and port. Raises ``InvalidCatalogError``, which shows nothing of a text that may hold a secret."""
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
-    except ValueError:  # of a port, or of brackets
-        host = port = None
-    if not host or parts.scheme != "thrift" or parts.username:
+    parts = server_parts(text)
+    if parts is None or parts.hostname is None or parts.scheme != "thrift":
         raise InvalidCatalogError(detail="expected the uri of a Hive metastore as thrift://host:9083")
-    return host, port or _PORT
+    return parts.hostname, parts.port or _PORT
 
 
 def _storage(location: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_delta.catalogs.errors import InvalidCatalogError
 from airflow_delta.catalogs.settings import CatalogSettings
 from airflow_delta.core.storage.object_location import ObjectService
-from airflow_delta.hooks.storage_connection import options_of_connection
+from airflow_delta.hooks.storage_connection import member_at, options_of_connection
 
 CONNECTION = "conn_id"
 
@@ -45,15 +45,10 @@ def _aws(connection: Any) -> Mapping[str, Any]:
     if service is not ObjectService.S3:
         return {}
     credentials = {theirs: options[ours] for ours, theirs in _KEYS.items() if options.get(ours)}
-    region = _member(options.get("client_kwargs"), "region_name")
-    endpoint = _member(_member(connection.extra_dejson.get("service_config"), "glue"), "endpoint_url")
+    region = member_at(options, "client_kwargs/region_name")
+    endpoint = member_at(connection.extra_dejson, "service_config/glue/endpoint_url")
     found = {"region": region, "endpoint_url": endpoint, "credentials": credentials}
     return {name: member for name, member in found.items() if member}
-
-
-def _member(value: Any, name: str) -> Any:
-    """A member of an object; None of what is none, as any text may stand in an extra."""
-    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def _of_server(connection: Any, document: Mapping[str, Any]) -> dict[str, Any]:

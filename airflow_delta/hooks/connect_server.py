@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import SplitResult, quote, urlsplit
+from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import mask_secret
 
+from airflow_delta.core.server_uri import server_parts
 from airflow_delta.hooks.errors import SparkTargetError
 
 CONN_TYPE = "spark_connect"
@@ -26,7 +27,7 @@ def server_address(conn_id: str, connection: Any) -> str:
         SparkTargetError: The connection names no server, or the worker lacks Spark Connect's client.
     """
     given = connection.host or ""
-    url = _parsed(given if "://" in given else f"sc://{given}")
+    url = server_parts(given if "://" in given else f"sc://{given}")
     if url is None or url.scheme != "sc" or ";" in url.netloc or url.path.strip("/") or url.query or url.fragment:
         raise SparkTargetError(
             conn_id=conn_id,
@@ -41,16 +42,6 @@ def server_address(conn_id: str, connection: Any) -> str:
             cure="pip install 'airflow-delta[connect]'; where pyspark is installed: pip install 'pyspark[connect]'",
         )
     return f"sc://{url.netloc}:{connection.port}" if connection.port else f"sc://{url.netloc}"
-
-
-def _parsed(url: str) -> SplitResult | None:
-    """The parts of a URL; None where it has no host, a port that is none, or a user: the address is shown."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:  # of a port, or of brackets
-        return None
-    return parts if host and "@" not in parts.netloc else None
 
 
 def server_url(connection: Any, address: str) -> str:

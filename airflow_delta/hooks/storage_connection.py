@@ -107,7 +107,7 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
     fields = {"login": connection.login, "password": connection.password, "host": _account(connection), "extra": extra}
     options: dict[str, Any] = {}
     for option, places in kind.fields.items():
-        value = next((found for place in places if (found := _at(fields, place)) not in (None, "")), None)
+        value = next((found for place in places if (found := member_at(fields, place)) not in (None, "")), None)
         if value is not None:
             _put(options, option, value)
     try:
@@ -128,7 +128,8 @@ def _account(connection: Any) -> str | None:
     return None
 
 
-def _at(fields: Any, place: str) -> Any:
+def member_at(fields: Any, place: str) -> Any:
+    """What stands at a place such as ``a/b`` of nested objects; None where they are not nested so."""
     for name in place.split("/"):
         fields = fields.get(name) if isinstance(fields, Mapping) else None
     return fields
