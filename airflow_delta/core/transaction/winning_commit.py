@@ -42,6 +42,11 @@ class WinningCommit:
         return self.actions.commit_info.operation if self.actions.commit_info else None
 
     @property
+    def has_own_time(self) -> bool:
+        """Whether it carries an in-commit timestamp, so that the time of its file does not matter."""
+        return self.actions.commit_info is not None and self.actions.commit_info.in_commit_timestamp is not None
+
+    @property
     def timestamp(self) -> int:
         """When it was committed, in milliseconds since the epoch, as far as that is known."""
         info = self.actions.commit_info
