@@ -38,7 +38,6 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.staging_area import StagingArea
 from airflow_delta.core.storage.table_uri import scheme_of
-from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_changes.definition import with_row_tracking_columns
 from airflow_delta.core.table_changes.definition_rules import check_definition
 from airflow_delta.core.table_changes.properties import (
@@ -47,7 +46,7 @@ from airflow_delta.core.table_changes.properties import (
     requested,
     required_by_catalog,
 )
-from airflow_delta.core.table_features.feature import CATALOG_MANAGED, writer_features
+from airflow_delta.core.table_features.feature import CATALOG_MANAGED, CLUSTERING, writer_features
 from airflow_delta.core.table_features.iceberg_compat import compat_versions
 from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded, without
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata
-from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_changes.expressions import check_constraints
 from airflow_delta.core.table_changes.refusal import Refusal
-from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES
+from airflow_delta.core.table_features.feature import CLUSTERING, DELETION_VECTORS, FEATURES
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 SUSPENDED = "delta.rowTrackingSuspended"

@@ -29,9 +29,8 @@ from airflow_delta.core.operations.unneeded_files import check_contained, deleti
 from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
 from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_changes.properties import required_by_catalog
-from airflow_delta.core.table_features.feature import columns_of, writer_features
+from airflow_delta.core.table_features.feature import CLUSTERING, columns_of, writer_features
 from airflow_delta.core.table_features.protocol import upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -204,6 +203,8 @@ def _row_ids_are_lost(target: Snapshot, latest: Snapshot, added: pa.Table) -> bo
     if marks[0] is not None and (marks[1] is None or marks[0] > marks[1]):
         return True
     wanted, current = target.files(), latest.files()
+    if wanted["base_row_id"].null_count == len(wanted):
+        return False
     before = wanted["base_row_id"].take(pc.index_in(current["path"], wanted["path"].combine_chunks()))
     is_same = pc.fill_null(pc.equal(before, current["base_row_id"]), False)
     others = current.filter(pc.invert(pc.is_in(current["path"], added["path"].combine_chunks())))

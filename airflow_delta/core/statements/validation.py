@@ -43,7 +43,7 @@ def require_point(statement: str, version: Any, timestamp: Any) -> None:
 
 
 def members(statement: str, name: str, values: Any) -> tuple[Any, ...]:
-    """The members of a list. Raises ``InvalidStatementError`` for what is none."""
+    """The members of a list. Raises ``InvalidStatementError`` for anything else."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidStatementError(statement=statement, detail=f"{name} must be a list, found {shortened(values)}")
     return tuple(values)

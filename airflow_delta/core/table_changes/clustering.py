@@ -15,8 +15,8 @@ from airflow_delta.core.schema import StructType, physical_name
 from airflow_delta.core.table_changes.column_path import ColumnPath
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.schema_edit import find_column
+from airflow_delta.core.table_features.feature import CLUSTERING
 
-CLUSTERING = "delta.clustering"
 CLUSTERING_FEATURE = "clustering"
 
 

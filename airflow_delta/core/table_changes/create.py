@@ -13,7 +13,7 @@ from airflow_delta.core.actions import NO_REMOVES, DomainMetadata, Metadata, Ori
 from airflow_delta.core.errors import AppendOnlyTableError, InvalidTableDefinitionError, TableExistsError, TableNotFoundError
 from airflow_delta.core.schema import StructType, schema_json
 from airflow_delta.core.statements import CreateMode
-from airflow_delta.core.table_changes.clustering import CLUSTERING, CLUSTERING_FEATURE, clustering_domain
+from airflow_delta.core.table_changes.clustering import CLUSTERING_FEATURE, clustering_domain
 from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path, path_text
 from airflow_delta.core.table_changes.definition import Definition, new_definition
 from airflow_delta.core.table_changes.definition_rules import check_clustering
@@ -21,6 +21,7 @@ from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX, colu
 from airflow_delta.core.table_changes.properties import check_timestamps_kept, requested, required_by_catalog
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.schema_edit import find_column
+from airflow_delta.core.table_features.feature import CLUSTERING
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction

@@ -32,6 +32,8 @@ COLUMN_MAPPING = "columnMapping"
 REDIRECTS = ("redirectReaderWriter", "redirectReaderWriter-preview", "redirectWriterOnly", "redirectWriterOnly-preview")
 """Features whose property, which has the name of the feature, points to another table."""
 DELETION_VECTORS = "deletionVectors"
+CLUSTERING = "delta.clustering"
+"""The metadata domain of the feature clustering."""
 
 CATALOG_MANAGED = frozenset({"catalogManaged", "catalogOwned-preview"})
 """The feature of tables whose commits a catalog ratifies, and its name before it was accepted."""

@@ -18,7 +18,7 @@ from airflow_delta.core.errors import (
     UnsupportedWriterFeatureError,
 )
 from airflow_delta.core.log.action_reconciliation import canonical_paths
-from airflow_delta.core.table_features.feature import FEATURES, columns_of
+from airflow_delta.core.table_features.feature import CLUSTERING, FEATURES, columns_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt, all_features
 from airflow_delta.core.transaction.commit_checks import check_rows
@@ -38,7 +38,6 @@ from airflow_delta.core.transaction.row_tracking import (
 )
 from airflow_delta.core.transaction.winning_commit import BACKFILL, UNBACKFILL, WinningCommit
 
-_CLUSTERING_DOMAIN = "delta.clustering"
 _REPLACING = frozenset(
     f"{verb} TABLE{rows}" for verb in ("REPLACE", "CREATE OR REPLACE") for rows in ("", " AS SELECT")
 )  # Delta's names of operations that leave nothing of the former table
@@ -80,7 +79,7 @@ def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> Commi
     used = {
         "deletionVectors": theirs.adds["deletion_vector"].null_count < len(theirs.adds),
         "domainMetadata": bool(domains - {ROW_TRACKING_DOMAIN}),
-        "clustering": _CLUSTERING_DOMAIN in domains or theirs.adds["clustering_provider"].null_count < len(theirs.adds),
+        "clustering": CLUSTERING in domains or theirs.adds["clustering_provider"].null_count < len(theirs.adds),
         "changeDataFeed": len(theirs.changes) > 0,
     }
     if theirs.metadata or any(used.get(name) for name in dropped):

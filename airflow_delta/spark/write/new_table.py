@@ -12,12 +12,13 @@ from airflow_delta.core.schema import StructType, schema_json
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import WriteStatement
 from airflow_delta.core.table_changes import NewTable
-from airflow_delta.core.table_changes.clustering import CLUSTERING, CLUSTERING_FEATURE, clustering_columns, clustering_domain
+from airflow_delta.core.table_changes.clustering import CLUSTERING_FEATURE, clustering_columns, clustering_domain
 from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path
 from airflow_delta.core.table_changes.create import table_definition
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
 from airflow_delta.core.table_changes.definition_rules import check_clustering
 from airflow_delta.core.table_changes.refusal import refusals
+from airflow_delta.core.table_features.feature import CLUSTERING
 from airflow_delta.spark.statement.schema_evolution import as_new
 
 Domains = tuple[DomainMetadata, ...]

@@ -14,10 +14,11 @@ from airflow_delta.core.schema import StructType, parse_schema
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import WriteMode, WriteStatement
-from airflow_delta.core.table_changes.clustering import CLUSTERING, clustering_columns
+from airflow_delta.core.table_changes.clustering import clustering_columns
 from airflow_delta.core.table_changes.column_path import path_text
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.table_changes.expressions import check_constraints
+from airflow_delta.core.table_features.feature import CLUSTERING
 from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.constraints.identity import with_marks
