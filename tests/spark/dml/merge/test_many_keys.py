@@ -19,6 +19,7 @@ from airflow_delta.core.statements import (
     SqlSource,
 )
 from airflow_delta.spark.dml.key_filter import KeyFilter
+from airflow_delta.spark.dml.merge import join as merge_join
 from airflow_delta.spark.dml.merge.plan import plan_merge
 from airflow_delta.spark.dml.staged_changes import scan_positions
 from airflow_delta.spark.io.row_cache import RowCache
@@ -86,6 +87,23 @@ def test_a_filter_of_keys_changes_no_result(run_merge, reference_rows, target, r
     result = run_merge(source, on=on, clauses=clauses)
 
     assert reference_rows(order="v, id") == rows
+    counts = [name for name in expected.metrics if "Rows" in name]
+    assert [result.metrics[name] for name in counts] == [expected.metrics[name] for name in counts]
+
+
+@pytest.mark.parametrize(("on", "clauses"), [("a number", UPSERT), ("a day", ALL_UNMATCHED[:1]), ("an instant", UPSERT)])
+def test_hashing_the_rows_of_the_target_changes_no_result(run_merge, reference_rows, target, monkeypatch, on, clauses):
+    expected = run_merge(SOURCE, on=ON[on], clauses=clauses)
+    rows = reference_rows(order="v, id")
+    DeltaLog.for_table(target).restore(version=1)
+    hints = []
+    for bound in ("_BROADCAST_BYTES", "_TASK_BYTES"):
+        monkeypatch.setattr(merge_join, bound, 0)
+    monkeypatch.setattr(merge_join, "task_memory", lambda _: hints.append("hashed") or 1 << 30)
+
+    result = run_merge(SOURCE, on=ON[on], clauses=clauses)
+
+    assert (hints, reference_rows(order="v, id")) == (["hashed"], rows)
     counts = [name for name in expected.metrics if "Rows" in name]
     assert [result.metrics[name] for name in counts] == [expected.metrics[name] for name in counts]
 
