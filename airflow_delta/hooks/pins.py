@@ -124,7 +124,7 @@ def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pi
 
 
 def _is_ours(pin: Pin, ti: DagRunsAndXComs) -> bool:
-    if not _NAME.fullmatch(pin.task_id):  # whoever writes beside the table writes pins, too
+    if not _NAME.fullmatch(pin.task_id):  # pins are files beside the table, which others may write
         return False
     found = ti.xcom_pull(pin.task_id, pin.dag_id, PIN_ID, map_indexes=pin.map_index, run_id=pin.run_id)
     return bool(found == pin.id)
