@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.log.record_counts import NUM_RECORDS
+from airflow_delta.core.log.record_counts import NUM_RECORDS, plausible_counts
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
@@ -72,5 +72,6 @@ def rows_in(snapshot: Snapshot, partitions: str) -> int:
         partitions, snapshot.schema, snapshot.partition_columns, table=snapshot.table_uri, sensor="DeltaPartitionSensor"
     )
     files = snapshot.files(predicate, _COUNTED)
-    hidden = pc.fill_null(pc.struct_field(files["deletion_vector"], "cardinality"), 0)
-    return pc.sum(pc.fill_null(pc.subtract(files[NUM_RECORDS.name], hidden), 1)).as_py() or 0
+    hidden = pc.fill_null(plausible_counts(pc.struct_field(files["deletion_vector"], "cardinality")), 0)
+    live = pc.fill_null(pc.subtract(files[NUM_RECORDS.name], hidden), 1)
+    return pc.sum(pc.max_element_wise(live, 0)).as_py() or 0

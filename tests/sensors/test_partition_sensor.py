@@ -82,6 +82,14 @@ def test_a_file_without_a_row_count_proves_that_the_partition_exists(table):
     assert poke(table, min_rows=2) is None
 
 
+def test_a_row_count_that_no_file_can_have_counts_as_an_unknown_one(table):
+    beyond = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40}
+    table.commit("WRITE", *(file(2**63 - 1, name=f"{number}.parquet") for number in range(3)))
+    table.commit("WRITE", file(5, name="more.parquet", deletionVector=beyond | {"cardinality": 9}))
+    assert poke(table, min_rows=3) == 2
+    assert poke(table, min_rows=4) is None
+
+
 def test_a_missing_table_is_waited_for(tmp_path):
     table = WatchedTable(tmp_path / "later")
     waiting = sensor(table)

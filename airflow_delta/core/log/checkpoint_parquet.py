@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from airflow_delta.core.log.file_columns import file_columns, log_name
 from airflow_delta.core.log.parsed_statistics import statistics_json
-from airflow_delta.core.log.record_counts import NUM_RECORDS, record_counts
+from airflow_delta.core.log.record_counts import NUM_RECORDS, plausible_counts, record_counts
 from airflow_delta.core.parquet.foreign_footer import ForeignFooter
 
 RowFilter: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
@@ -116,7 +116,7 @@ class _RowGroup:
         rest = [field for field in schema if field != NUM_RECORDS]
         if self._has_all_counts():
             parsed = self.read([f"{self.action}.{_PARSED_RECORDS}"])
-            counts = (pc.struct_field(batch, [_PARSED, "numRecords"]).cast(pa.int64()) for batch in parsed)
+            counts = (plausible_counts(pc.struct_field(batch, [_PARSED, "numRecords"]).cast(pa.int64())) for batch in parsed)
             pairs = zip(self._with_statistics(pa.schema(rest)), counts, strict=True)
             return (_in_order(schema, batch, count) for batch, count in pairs)
         batches = self._with_statistics(pa.schema(rest if "stats" in schema.names else [*rest, _STATISTICS]))

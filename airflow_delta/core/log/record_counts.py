@@ -20,8 +20,12 @@ NUM_RECORDS = pa.field("num_records", pa.int64())
 COUNTED_FILE = (*(name for name in ADD_FILE.names if name != "stats"), NUM_RECORDS.name)
 """Columns of files with their number of rows instead of their statistics, which take more memory than all the rest."""
 
-_FIRST_MEMBER = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,18})\s*[,}]'
+_FIRST_MEMBER = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,12})\s*[,}]'
 """Where every known writer puts it; elsewhere the whole text is parsed."""
+
+
+_LIMIT = 10**12
+"""No file has so many rows: a larger count is no count, and the sum of those of millions of files fits 64 bits."""
 
 
 def record_counts(statistics: pa.Array) -> pa.Array:
@@ -37,6 +41,11 @@ def record_counts(statistics: pa.Array) -> pa.Array:
     return pc.replace_with_mask(counts, is_open, pa.array(map(_count, statistics.filter(is_open).to_pylist()), pa.int64()))
 
 
+def plausible_counts(counts: pa.Array) -> pa.Array:
+    """Counts of rows, null where no file can have so many or so few. Arrays of int64."""
+    return pc.if_else(pc.and_(pc.greater_equal(counts, 0), pc.less(counts, _LIMIT)), counts, None)
+
+
 def with_record_counts(files: pa.Table, columns: Iterable[str]) -> pa.Table:
     """These columns of the files, in this order; ``NUM_RECORDS`` from ``stats`` where it is wanted and not there."""
     wanted = list(columns)
@@ -49,7 +58,7 @@ def with_record_counts(files: pa.Table, columns: Iterable[str]) -> pa.Table:
 def live_rows(files: pa.Table) -> int:
     """Rows of these files (``ADD_FILE``) that no deletion vector hides; those without statistics count as empty."""
     records = pc.sum(with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]).as_py() or 0
-    hidden = pc.sum(pc.struct_field(files["deletion_vector"], "cardinality")).as_py() or 0
+    hidden = pc.sum(plausible_counts(pc.struct_field(files["deletion_vector"], "cardinality"))).as_py() or 0
     return int(records - hidden)
 
 
@@ -59,4 +68,4 @@ def _count(text: str) -> int | None:
     except ValueError:
         return None
     count = document.get("numRecords") if isinstance(document, dict) else None
-    return count if type(count) is int and 0 <= count < 1 << 63 else None
+    return count if type(count) is int and 0 <= count < _LIMIT else None

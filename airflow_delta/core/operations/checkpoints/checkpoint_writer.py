@@ -63,11 +63,12 @@ def checkpoint(log: TableLog, version: int | None = None, *, kind: CheckpointKin
     latest = log.refresh()
     if version is None or version == latest.version:
         return write_checkpoint(latest, now=log.clock(), kind=kind)
+    snapshot = log.snapshot(version)
     protected = protected_before(latest.metadata.configuration)
     if version < protected:
         detail = f"the table has the feature {CHECKPOINT_PROTECTION}: no checkpoint may be added before version {protected}"
         raise InvalidStatementError(statement=f"checkpoint of version {version}", detail=detail)
-    return write_checkpoint(log.snapshot(version), now=log.clock(), kind=kind)
+    return write_checkpoint(snapshot, now=log.clock(), kind=kind)
 
 
 def write_checkpoint(

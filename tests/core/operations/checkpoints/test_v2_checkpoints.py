@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from airflow_delta.core.actions import Metadata, Protocol, SetTransaction, removes_of
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.errors import InvalidStatementError, VersionNotFoundError
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path
 from airflow_delta.core.log.json_checksum import json_checksum
 from airflow_delta.core.operations.checkpoints import CheckpointKind
@@ -170,5 +170,7 @@ def test_a_protected_version_gets_no_checkpoint_afterwards():
         log.start_transaction().commit(operation=WRITE, allow_empty=True)
     with pytest.raises(InvalidStatementError, match="no checkpoint may be added before version 2"):
         log.checkpoint(1)
+    with pytest.raises(VersionNotFoundError):
+        log.checkpoint(-3)
     assert log.checkpoint(2).version == 2
     assert not log.store.exists(checkpoint_path(1))
