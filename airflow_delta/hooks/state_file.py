@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -51,12 +51,15 @@ class StateFile:
         owner: Whose state it is, by names: equal names are one file.
         is_beside_table: Whether it lies below a table, of which there must be one before anything is written.
         kept: How long the file is kept after its last change.
+        run_began: When the DAG run began, of one that was never cleared: what a deleted run had left that is made again under
+            its name is not found. None for any.
     """
 
     store: LogStore
     owner: tuple[str | int | None, ...]
     is_beside_table: bool
     kept: Kept = "month"
+    run_began: str | None = None
 
     @property
     def path(self) -> str:
@@ -116,12 +119,15 @@ class StateFile:
             raise self._error(f"{self.path} is damaged: {error}") from error
         if not isinstance(document, dict) or not isinstance(document.get("values"), dict):
             raise self._error(f"{self.path} is damaged: it holds no values")
+        if self.run_began is not None and document.get("run_began") != self.run_began:
+            return {}
         values: dict[str, Any] = document["values"]
         return values
 
     def _write(self, values: Mapping[str, Any]) -> None:
         try:
-            self.store.write(self.path, json.dumps({"owner": self.owner, "values": values}, indent=1).encode())
+            document = {"owner": self.owner, "run_began": self.run_began, "values": values}
+            self.store.write(self.path, json.dumps(document, indent=1).encode())
         except (OSError, StorageAccessError) as error:
             raise self._error(str(error)) from error
 
@@ -162,7 +168,16 @@ def task_state(
     if store is not None:
         return store
     ti = context["ti"]
-    return state_file(hook, table, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, scratch_uri=scratch_uri, kept=kept)
+    file = state_file(hook, table, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, scratch_uri=scratch_uri, kept=kept)
+    return replace(file, run_began=_run_began(context))
+
+
+def _run_began(context: Context) -> str | None:
+    """When the run began; None once it was cleared, as its beginning is another one since."""
+    run = context.get("dag_run")
+    if run is None or run.start_date is None or getattr(run, "clear_number", None) != 0:
+        return None
+    return run.start_date.isoformat()
 
 
 def delete_expired_states(store: LogStore, *, start: str = "", most: int | None = None) -> None:

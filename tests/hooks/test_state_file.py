@@ -3,7 +3,7 @@
 import os
 import secrets
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -126,3 +126,19 @@ def test_the_store_of_airflow_goes_before_a_file(table):
     assert task_state({"task_state_store": store}, DeltaHook("delta_default"), str(table)) is store
     ti = SimpleNamespace(dag_id="daily", run_id="run", task_id="task", map_index=-1)
     assert task_state({"ti": ti}, DeltaHook("delta_default"), str(table)).owner == ("daily", "run", "task", -1)
+
+
+def test_a_run_that_was_deleted_and_made_again_finds_nothing_and_a_cleared_one_what_it_had(table):
+    def of_run(day, clear_number=0):
+        run = SimpleNamespace(start_date=datetime(2026, 1, day, tzinfo=UTC), clear_number=clear_number)
+        ti = SimpleNamespace(dag_id="daily", run_id="run", task_id="task", map_index=-1)
+        return task_state({"ti": ti, "dag_run": run}, DeltaHook("delta_default"), str(table))
+
+    of_run(1).set("pin", 7)
+    assert of_run(1).get("pin") == 7
+    assert of_run(2, clear_number=1).get("pin") == 7
+    assert of_run(3).get("pin") is None
+    of_run(3).set("pin", 9)
+    assert (of_run(3).get("pin"), of_run(4, clear_number=1).get("pin")) == (9, 9)
+    of_run(4, clear_number=1).set("more", 1)
+    assert of_run(5).get("pin") is None
