@@ -27,6 +27,7 @@ from airflow_delta.jobs.connect_job import ConnectJob
 from airflow_delta.jobs.connect_session import connect_session
 from airflow_delta.jobs.main import print_outcome
 from airflow_delta.jobs.orphan import exit_with_worker
+from airflow_delta.jobs.progress import log_connect_progress
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument, write_result
 from airflow_delta.jobs.run import run, typed_error
@@ -65,7 +66,8 @@ def _document(spec: JobSpec, job: ConnectJob) -> ResultDocument:
     try:
         with connect_session(os.environ["SPARK_REMOTE"], spec.origin, job.settings, job.archive) as spark:
             application = spark.conf.get("spark.app.id", None)  # not behind a commit, which a server may not outlive
-            return replace(run(spark, spec), application_id=application)
+            with log_connect_progress(spark):
+                return replace(run(spark, spec), application_id=application)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
         return ResultDocument.of_error(typed_error(error, spec.statement), redact(traceback.format_exc()))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 _logger = logging.getLogger(__name__)
 
@@ -32,21 +34,48 @@ def log_progress(context: Any, *, first: float = FIRST) -> Iterator[None]:
         ended.set()
 
 
+@contextmanager
+def log_connect_progress(spark: SparkSession, *, first: float = FIRST) -> Iterator[None]:
+    """As ``log_progress`` in a session of Spark Connect, whose server tells every two seconds how far an operation is."""
+    seen = _Stages(first)
+
+    def log(*, stages: Iterable[Any], **_: Any) -> None:
+        for stage in stages:
+            if not stage.done:
+                seen.note(stage.stage_id, stage.num_completed_tasks, stage.num_tasks)
+
+    spark.registerProgressHandler(log)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(log)
+
+
+class _Stages:
+    """Those that were seen, and when a line about each is due."""
+
+    def __init__(self, first: float) -> None:
+        self._first = first
+        self._began: dict[int, float] = {}
+        self._due: dict[int, float] = {}
+
+    def note(self, number: int, done: int, tasks: int) -> None:
+        """Log how many of a stage's tasks are done, if it is time to."""
+        now = time.monotonic()
+        elapsed = now - self._began.setdefault(number, now)
+        if elapsed < self._due.get(number, self._first):
+            return
+        self._due[number] = elapsed + min(elapsed, LONGEST)
+        _logger.info("Stage %d of Spark: %d of %d tasks done in %.0f s", number, done, tasks, elapsed)
+
+
 def _watch(tracker: Any, ended: threading.Event, first: float) -> None:
-    began: dict[int, float] = {}
-    due: dict[int, float] = {}
+    seen = _Stages(first)
     while not ended.wait(first / 10):
         try:
             stages = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
         except Exception:  # noqa: BLE001 - the JVM is gone, or going: the statement itself says so
             return
-        now = time.monotonic()
-        began = {number: began.get(number, now) for number in stages}
         for number, stage in stages.items():
-            elapsed = now - began[number]
-            if stage is None or elapsed < due.get(number, first):
-                continue
-            due[number] = elapsed + min(elapsed, LONGEST)
-            _logger.info(
-                "Stage %d of Spark: %d of %d tasks done in %.0f s", number, stage.numCompletedTasks, stage.numTasks, elapsed
-            )
+            if stage is not None:
+                seen.note(number, stage.numCompletedTasks, stage.numTasks)

@@ -156,3 +156,32 @@ def test_a_try_can_be_started_again_however_its_last_start_has_ended(tmp_path):
             command = [sys.executable, "-c", START, address, str(build_archive(tmp_path)), end]
             driver = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
             assert driver.returncode == codes[end], driver.stderr
+
+
+LONG_STAGE = """
+import logging, sys
+from airflow_delta.core.actions import Origin
+from airflow_delta.jobs.connect_session import connect_session
+from airflow_delta.jobs.progress import log_connect_progress
+
+url, archive = sys.argv[1:]
+logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout)
+with connect_session(url, Origin(), {}, archive) as spark, log_connect_progress(spark, first=0.5):
+    nap = "java_method('java.lang.Thread', 'sleep', if(id >= 0, 400L, 0L))"
+    spark.range(0, 8, 1, 8).selectExpr(nap).write.format("noop").mode("overwrite").save()
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_a_long_stage_on_the_server_is_told_in_the_log_and_its_tasks_count_up(tmp_path):
+    with connect_server(tmp_path, {"spark.connect.progress.reportInterval": "100ms"}) as address:
+        command = [sys.executable, "-c", LONG_STAGE, address, str(build_archive(tmp_path))]
+        driver = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert driver.returncode == 0, driver.stderr
+    lines = [line.split() for line in driver.stdout.splitlines() if line.startswith("Stage ")]
+    assert len(lines) >= 2, driver.stdout
+    assert {line[6] for line in lines} == {"8"}
+    done = [int(line[4]) for line in lines]
+    assert done == sorted(done)
+    assert done[0] < done[-1] <= 8
