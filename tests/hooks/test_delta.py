@@ -96,7 +96,7 @@ def test_a_table_that_is_no_text_is_refused(connection, table):
     """As of a template that is rendered as a native object."""
     hook = connection("lake", host="s3://lake/tables/")
     for look in (hook.table_uri, hook.log_store):
-        with pytest.raises(InvalidStatementError, match="table cannot be"):
+        with pytest.raises(InvalidStatementError, match="table must be a text"):
             look(table)
 
 

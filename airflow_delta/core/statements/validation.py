@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
@@ -13,13 +14,16 @@ from airflow_delta.core.statements.fields import is_template, shortened
 def require_text(statement: str, name: str, value: Any) -> None:
     """Raise ``InvalidStatementError`` unless the value is text with something in it."""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidStatementError(statement=statement, detail=f"{name} must be a string, found {value!r}")
+        wanted = "a text with something in it" if isinstance(value, str) else "a text"
+        raise InvalidStatementError(statement=statement, detail=f"{name} must be {wanted}, found {shortened(value)}")
 
 
 def require_type(statement: str, name: str, value: Any, types: Any) -> None:
     """Raise ``InvalidStatementError`` unless the value is one of these types."""
     if not isinstance(value, types):
-        raise InvalidStatementError(statement=statement, detail=f"{name} cannot be {value!r}")
+        wanted = [_described(kind) for kind in get_args(types) or (types if isinstance(types, tuple) else (types,))]
+        detail = f"{name} must be {one_of(wanted)}, found {shortened(value)}"
+        raise InvalidStatementError(statement=statement, detail=detail)
 
 
 def require_texts(value: object, *names: str) -> None:
@@ -33,7 +37,7 @@ def require_mapping(statement: str, name: str, value: Any) -> None:
     if is_template(value):
         return
     if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
-        raise InvalidStatementError(statement=statement, detail=f"{name} must map strings to strings, found {value!r}")
+        raise InvalidStatementError(statement=statement, detail=f"{name} must map texts to texts, found {shortened(value)}")
 
 
 def require_point(statement: str, version: Any, timestamp: Any) -> None:
@@ -43,8 +47,8 @@ def require_point(statement: str, version: Any, timestamp: Any) -> None:
 
 
 def members(statement: str, name: str, values: Any) -> tuple[Any, ...]:
-    """The members of a list. Raises ``InvalidStatementError`` for anything else."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    """The members of a list. Raises ``InvalidStatementError`` for anything else; a mapping would lose half of what it says."""
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InvalidStatementError(statement=statement, detail=f"{name} must be a list, found {shortened(values)}")
     return tuple(values)
 
@@ -65,3 +69,14 @@ def expectations(statement: str, values: Iterable[Expectation | str] | Expectati
     for expectation in listed:
         require_type(statement, "an expectation", expectation, (Expectation, str))
     return tuple(Expectation(expectation) if isinstance(expectation, str) else expectation for expectation in listed)
+
+
+def one_of(alternatives: Iterable[str]) -> str:
+    """The alternatives as an error lists them: ``a, b or c``."""
+    *others, last = alternatives
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _described(kind: Any) -> str:
+    """What a value of a type is called."""
+    return {str: "a text", Mapping: "a mapping", NoneType: "None"}.get(kind, f"{kind.__name__}(...)")

@@ -22,7 +22,7 @@ GIVEN = {"table": "t", "path": "/in", "format": "csv"}
         ({"min_age": -1}, "min_age"),
         ({"partition_by": "a", "cluster_by": "b"}, "exclude each other"),
         ({"format": "parquet", "rescued_column": "_bad"}, "rescued_column goes with"),
-        ({"options": {"header": True}}, "options must map strings"),
+        ({"options": {"header": True}}, "options must map texts"),
         ({"options": {"pathGlobFilter": "*.csv"}}, "files that then count as loaded; take pattern"),
         ({"options": {"MODIFIEDBEFORE": "2026-11-23T00:00:00"}}, "files that then count as loaded; take min_age"),
     ],

@@ -4,6 +4,7 @@ import pytest
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import (
+    UPSERT,
     AddColumns,
     AlterStatement,
     CheckpointStatement,
@@ -188,6 +189,10 @@ def test_a_result_survives_json():
     ("make", "text"),
     [
         (lambda: WriteStatement(table="t", source=FEED, expect=None), "expect must be a list, found None"),
+        (lambda: WriteStatement(table="t", source=FEED, expect={"positive": "a > 0"}), "must be a list, found {'positive'"),
+        (lambda: WriteStatement(table="t", source="/feed"), r"source must be TableSource\(...\), .* found '/feed'"),
+        (lambda: WriteStatement(table=" ", source=FEED), "table must be a text with something in it, found ' '"),
+        (lambda: MergeStatement(table="t", source=FEED, on="a", clauses=[UPSERT]), r"a clause must be MatchedUpdate\(...\), "),
         (lambda: WriteStatement(table="t", source=FEED, partition_by=None), "partition_by must be a list, found None"),
         (lambda: WriteStatement(table="t", source=FEED, cluster_by=7), "cluster_by must be a list, found 7"),
         (lambda: OptimizeStatement(table="t", z_order_by=None), "z_order_by must be a list, found None"),
@@ -197,9 +202,9 @@ def test_a_result_survives_json():
         (lambda: PublishStatement(handles=None), "handles must be a list, found None"),
         (lambda: PinStatement(tables=None, id="a"), "tables must be a list, found None"),
         (lambda: SequenceStatement(statements=None), "statements must be a list, found None"),
-        (lambda: SqlSource("SELECT 1", views=None), "views cannot be None"),
-        (lambda: PythonSource("module:rows", arguments=None), "arguments cannot be None"),
-        (lambda: FileSource("/in", format="csv", options=None), "options cannot be None"),
+        (lambda: SqlSource("SELECT 1", views=None), "views must be a mapping, found None"),
+        (lambda: PythonSource("module:rows", arguments=None), "arguments must be a mapping, found None"),
+        (lambda: FileSource("/in", format="csv", options=None), "options must be a mapping, found None"),
     ],
 )
 def test_what_has_to_be_a_list_or_a_mapping_and_is_none_is_refused_by_its_name(make, text):
