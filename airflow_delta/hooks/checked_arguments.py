@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields
 from functools import cache
+from itertools import takewhile
 from typing import Any, ClassVar, TypeVar
 
 from airflow.sdk import XComArg
@@ -52,6 +53,7 @@ class CheckedOperatorMeta(BaseOperatorMeta):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - it is a metaclass
         """The operator. Raises ``InvalidStatementError`` for arguments that no template can make right."""
+        _refuse_unknown(cls, kwargs)  # before Airflow misses the argument whose name is misspelled
         operator = super().__call__(*args, **kwargs)
         if kwargs.get(MAPPED_FLAG) and kwargs.get("where", "") is None:
             raise operator.invalid(_nothing("where", *_MEANINGS_OF_NONE["where"]))
@@ -98,10 +100,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
             return super().render_template_fields(*args, **kwargs)  # type: ignore[misc]
 
     def __init__(self, *, retry_policy: RetryPolicy | None = DEFAULT, **kwargs: Any) -> None:
-        known = _parameters(type(self))
-        unknown = [name for name in kwargs if name not in known and not name.startswith("_")]
-        if unknown:
-            raise self.invalid(f"unexpected argument {unknown[0]!r}{_meant(type(self), unknown[0])}")
+        _refuse_unknown(type(self), kwargs)
         super().__init__(**policy_arguments(retry_policy), **kwargs)
         self.fails_fast = retry_policy is not None
 
@@ -124,9 +123,10 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         for name, wanted, meaning in _lost(given, rendered):
             raise self.invalid(_nothing(name, wanted, meaning))
 
-    def invalid(self, detail: str) -> InvalidStatementError:
+    @classmethod
+    def invalid(cls, detail: str) -> InvalidStatementError:
         """The error for invalid arguments."""
-        return InvalidStatementError(statement=getattr(self, "custom_operator_name", type(self).__name__), detail=detail)
+        return InvalidStatementError(statement=getattr(cls, "custom_operator_name", cls.__name__), detail=detail)
 
 
 def without_run(operator: Operator) -> Operator:
@@ -186,13 +186,23 @@ def _is_resolved_later(value: Any) -> bool:
     return hasattr(value, "iter_references")
 
 
-def _meant(operator: Any, name: str) -> str:
-    """The end of an error's text: the argument that was meant, or those that the operator itself has.
+def _refuse_unknown(operator: Any, arguments: Iterable[str]) -> None:
+    """Raise ``InvalidStatementError`` for an argument that an operator does not take."""
+    known = _parameters(operator)
+    for name in arguments:
+        if name not in known and not name.startswith("_"):
+            raise operator.invalid(f"unexpected argument {name!r}{_meant(operator, name)}")
 
-    Those of every operator are not asked: one of so many resembles anything, as ``pre_execute`` does ``predicate``.
+
+def _meant(operator: Any, name: str) -> str:
+    """The end of an error's text: the argument that was meant, or those that not every operator has.
+
+    Those of Airflow's own base are not asked: one of so many resembles anything, as ``pre_execute`` does ``predicate``.
     """
     ours = [base for base in operator.__mro__ if not base.__module__.startswith("airflow.sdk.")]
-    own = next(filter(None, (_parameters_of([base]) for base in ours)), [])
+    special = takewhile(lambda base: CheckedArguments not in base.__bases__, ours)
+    own = _parameters_of(special) or _parameters_of(ours[:1])
+    own = sorted({*own, *({"table"} & {*_parameters(operator)})})
     return nearest(name, own) or nearest(name, _parameters_of(ours)) or f"; its own arguments are {', '.join(own)}"
 
 

@@ -26,6 +26,8 @@ class _DeltaStagedOperator(DeltaCoreOperator):
     template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "handles")
 
     def __init__(self, *, handles: Any, engine: Engine = "auto", **kwargs: Any) -> None:
+        if "table" in kwargs:
+            raise self.invalid("unexpected argument 'table': each handle names its own")
         super().__init__(table="", engine=engine, **kwargs)
         self.handles = handles
 

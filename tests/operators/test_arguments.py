@@ -36,6 +36,7 @@ from airflow_delta.operators import (
     DeltaNewCommitsOperator,
     DeltaOptimizeOperator,
     DeltaPinOperator,
+    DeltaPublishOperator,
     DeltaPythonOperator,
     DeltaRestoreOperator,
     DeltaResultOperator,
@@ -124,12 +125,19 @@ def test_the_flags_and_numbers_of_operators_are_found():
         ),
         (
             lambda: DeltaDeleteOperator(**T, predicate="id = 1"),
-            "unexpected argument 'predicate'; its own arguments are dry_run, publish, where",
+            "unexpected argument 'predicate'; its own arguments are dry_run, publish, table, where",
         ),
         (lambda: DeltaVacuumOperator(**T, spark_conn_id="s"), "unexpected argument 'spark_conn_id'; did you mean 'conn_id'"),
         (lambda: DeltaStatementsOperator(**T, statements=[]), "unexpected argument 'table': each statement names its own"),
         (lambda: DeltaCommitSensor(**T, min_version="None"), "found 'None'; a template that finds nothing, such as an XCom"),
         (delta_task(rows, **T, replace_wher="x"), "@task.delta is not valid: .*did you mean 'replace_where'"),
+        (lambda: DeltaWriteOperator(**T, soruce="/s"), "unexpected argument 'soruce'; did you mean 'source'"),
+        (lambda: DeltaWriteOperator(task_id="t", path="/t", source="/s"), "'path'; its own arguments are .*, mode, .*, table"),
+        (lambda: DeltaPublishOperator(**T, handles=[]), "unexpected argument 'table': each handle names its own"),
+        (lambda: DeltaWriteOperator(**T, source="WITH a AS (SELECT 1)\nSELECT * FROM a"), r"the query .*; write SqlSource\("),
+        (lambda: DeltaWriteOperator(**T, source=["/s"]), r"the URI of a Delta table, TableSource\(...\), .*found \['/s'\]"),
+        (lambda: DeltaSqlOperator(**T, query="SELECT 1", views=["/v"]), r"views must be a mapping, found \['/v'\]"),
+        (lambda: DeltaSqlOperator(**T, query="SELECT 1", views={"v": "SELECT 2"}), "the view v is not valid: .* the query"),
         (lambda: DeltaVacuumOperator(**T, lite=True, inventory="{{ i }}"), "exclude each other"),
         (
             lambda: DeltaVacuumOperator(**T, dry_run="maybe"),
@@ -352,7 +360,7 @@ def test_partitions_that_render_to_nothing_never_become_any_partition(tmp_path, 
         params={"empty": ""},
     )
     [error] = run.errors
-    assert "partitions must be a string, found ''" in error.detail
+    assert "partitions must be a text with something in it, found ''" in error.detail
 
 
 def test_a_condition_that_another_task_returns_as_none_never_becomes_all_rows():

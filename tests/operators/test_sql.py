@@ -82,7 +82,7 @@ def test_the_statement_is_that_of_its_own_operator(arguments, expected):
             {"sql": "INSERT INTO delta.`/t` SELECT 1", "mode": "overwrite", "partition_by": ["a"]},
             "mode, partition_by is part of the text of sql",
         ),
-        ({"query": "SELECT 1"}, "table must be a string"),
+        ({"query": "SELECT 1"}, "table must be a text"),
     ],
 )
 def test_arguments_that_contradict_each_other_are_refused_where_the_dag_is_written(arguments, text):
