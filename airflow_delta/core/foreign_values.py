@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
@@ -36,6 +37,15 @@ def natural_number(value: Any) -> int | None:
     if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdecimal():
         value = int(value)
     return value if type(value) is int and 0 <= value < _LONG else None
+
+
+def moment(milliseconds: int) -> str:
+    """A time since the epoch as people read it, in UTC; the number where it is in no year that Python knows."""
+    try:
+        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"
+    return f"{time.replace(tzinfo=None).isoformat(' ', 'milliseconds')} UTC"
 
 
 def json_value(value: Any, *, depth: int = _DEPTH) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import moment
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,14 +48,18 @@ class CommitWindowPassedError(DeltaError):
 
     code = "DELTA_COMMIT_WINDOW_PASSED"
     message = (
-        "expected a commit to {table} from {start} to {end} (milliseconds since the epoch); there is none that fulfills the "
-        "wait, and version {later} was committed after the interval"
+        "expected a commit to {table} from {start} to {end}; there is none that fulfills the wait, "
+        "and version {later} was committed after the interval"
     )
     remedy = "check whether the writer was late or failed; to wait for later commits too, use after_timestamp"
     table: str
     start: int
     end: int
     later: int
+
+    def claim(self) -> str:
+        """What happened and where, with times that people read."""
+        return self.message.format(**self.attributes() | {"start": moment(self.start), "end": moment(self.end)})
 
 
 @dataclass(kw_only=True, eq=False)

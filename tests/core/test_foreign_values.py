@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_delta.core.foreign_values import json_text, json_value, natural_number, printable, printable_lines
+from airflow_delta.core.foreign_values import json_text, json_value, moment, natural_number, printable, printable_lines
 
 LONG = 1 << 63
 TEXTS = st.text(st.characters(codec=None), max_size=20)
@@ -81,3 +81,11 @@ def test_a_count_is_a_number(value, number):
 @pytest.mark.parametrize("value", [-1, LONG, True, 1.0, math.nan, None, "", "-1", "1.0", "9" * 5_000, "٣", "x", [1]])
 def test_what_cannot_be_a_count_is_none(value):
     assert natural_number(value) is None
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(978307200001, "2001-01-01 00:00:00.001 UTC"), (-1, "1969-12-31 23:59:59.999 UTC"), (10**18, "1000000000000000000 ms")],
+)
+def test_a_moment_is_a_time_that_people_read_or_else_the_number(milliseconds, text):
+    assert moment(milliseconds) == text

@@ -134,6 +134,7 @@ def test_when_the_interval_is_over_without_the_commit_the_task_fails(table, cont
     with pytest.raises(CommitWindowPassedError) as raised:
         poke(waiting, context)
     assert raised.value.later == later
+    assert "from 2026-01-02 00:00:00.000 UTC to 2026-01-03 00:00:00.000 UTC" in str(raised.value)
     assert not raised.value.retryable
 
 

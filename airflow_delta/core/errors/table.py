@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_delta.core.errors.base import DeltaError
+from airflow_delta.core.foreign_values import moment
 
 
 @dataclass(kw_only=True, eq=False)
@@ -23,7 +24,7 @@ class TableExistsError(DeltaError):
 
     code = "DELTA_TABLE_EXISTS"
     message = "{table} already exists as a Delta table (version {version})"
-    remedy = 'append to the table or overwrite it, keep it (mode="ignore"), or create it at another path'
+    remedy = 'append to the table or overwrite it, keep it (mode="ignore" of a create), or create it at another path'
     table: str
     version: int
 
@@ -63,12 +64,17 @@ class TimestampOutOfRangeError(DeltaError):
     """The requested time lies before the first or after the last commit. Times are milliseconds since the epoch."""
 
     code = "DELTA_TIMESTAMP_OUT_OF_RANGE"
-    message = "{table} has no version for the time {timestamp} ms; its commits reach from {earliest} ms to {latest} ms"
+    message = "{table} has no version for the time {timestamp}; its commits reach from {earliest} to {latest}"
     remedy = "use a time in this range, or a version"
     table: str
     timestamp: int
     earliest: int
     latest: int
+
+    def claim(self) -> str:
+        """What happened and where, with times that people read."""
+        times = {name: moment(getattr(self, name)) for name in ("timestamp", "earliest", "latest")}
+        return self.message.format(**self.attributes() | times)
 
 
 @dataclass(kw_only=True, eq=False)

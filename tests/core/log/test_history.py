@@ -85,6 +85,7 @@ def test_a_time_out_of_range_is_refused_with_the_range(timestamp):
     with pytest.raises(TimestampOutOfRangeError) as caught:
         five_commits().log.snapshot(timestamp=timestamp)
     assert (caught.value.timestamp, caught.value.earliest, caught.value.latest) == (timestamp, 1000, 5000)
+    assert "reach from 1970-01-01 00:00:01.000 UTC to 1970-01-01 00:00:05.000 UTC" in str(caught.value)
 
 
 def test_a_time_before_the_first_version_that_can_be_rebuilt_is_refused():
