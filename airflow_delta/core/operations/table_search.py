@@ -57,5 +57,9 @@ def _are_tables(filesystem: pafs.FileSystem, place: str, paths: Sequence[str], w
 def _folders(filesystem: pafs.FileSystem, place: str, path: str) -> list[str]:
     """The folders right below one, as paths below the root."""
     selector = pafs.FileSelector("/".join(filter(None, (place, path))), allow_not_found=True)
-    names = (info.base_name for info in filesystem.get_file_info(selector) if info.type == _DIRECTORY)
+    try:
+        below = filesystem.get_file_info(selector)
+    except NotADirectoryError:  # the root is a file, below which there is nothing, as in an object store
+        return []
+    names = (info.base_name for info in below if info.type == _DIRECTORY)
     return ["/".join(filter(None, (path, name))) for name in names if name[:1] not in ("_", ".")]

@@ -254,7 +254,8 @@ def _make_directory(directory: Path) -> None:
         try:
             directory.mkdir(exist_ok=True)
         except FileExistsError as error:  # which would say that a commit is there
-            raise NotADirectoryError(errno.ENOTDIR, "not a directory", str(directory)) from error
+            detail = "it is a file or a link to nothing, where a directory is needed"
+            raise StorageAccessError(uri=str(directory), detail=detail) from error
         with suppress(PermissionError):  # one may be allowed to make directories where one may not read
             _sync_directory(directory.parent)
 

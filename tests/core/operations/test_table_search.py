@@ -44,9 +44,11 @@ def test_tables_are_found_at_every_level_and_not_inside_of_tables(root):
     assert find_tables(root, pattern="b/?") == ["b/c"]
 
 
-def test_the_folder_itself_may_be_a_table_and_a_missing_one_has_none(tmp_path):
+def test_the_folder_itself_may_be_a_table_and_a_missing_one_or_a_file_has_none(tmp_path):
     store = LocalLogStore(str(tmp_path / "t"))
     assert find_tables(store) == []
+    (tmp_path / "file").touch()
+    assert find_tables(LocalLogStore(str(tmp_path / "file"))) == []
     store.write(COMMIT, b"{}")
     assert find_tables(store) == [""]
     assert find_tables(store, pattern="x") == []

@@ -243,7 +243,7 @@ def test_a_file_or_a_broken_link_at_the_root_is_not_taken_for_a_commit(tmp_path)
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "at all")
     for name in ("file", "link"):
-        with pytest.raises(NotADirectoryError):
+        with pytest.raises(StorageAccessError, match=f"{name} refused: it is a file or a link to nothing, where a directory"):
             LocalLogStore(str(tmp_path / name)).write_if_absent("_delta_log/0", b"x")
 
 
