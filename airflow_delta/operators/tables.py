@@ -34,7 +34,7 @@ class DeltaTablesOperator(CheckedArguments, BaseOperator):
     """
 
     template_fields: Sequence[str] = ("root", "pattern", "max_depth", "delta_conn_id")
-    argument_types: ClassVar[Mapping[str, Any]] = {"max_depth": int}
+    argument_types: ClassVar[Mapping[str, Any]] = {"pattern": str | None, "max_depth": int}
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DeltaTablesOperator(CheckedArguments, BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.root = root
-        self.pattern = pattern
+        self.pattern: Any = pattern
         self.max_depth: Any = max_depth
         self.delta_conn_id = delta_conn_id
 

@@ -180,6 +180,10 @@ def test_the_flags_and_numbers_of_operators_are_found():
             lambda: DeltaNewCommitsOperator(task_id="t", asset=Asset("a"), strat="latest"),
             "unexpected argument 'strat'.*'start'",
         ),
+        (
+            lambda: DeltaNewCommitsOperator(task_id="t", asset="/lake/orders"),
+            r"delta_asset\(name, table\) returns, found '/lake/",
+        ),
         (lambda: DeltaResultOperator(task_id="t", job=JOB, waits="true"), "needs execution_timeout"),
     ],
 )

@@ -29,7 +29,7 @@ def test_a_folder_without_tables_is_a_warning_as_its_mapped_tasks_are_skipped(tm
     assert (warning["log_level"], warning["event"].split(":")[0]) == ("warning", found_none)
 
 
-@pytest.mark.parametrize("wrong", [{"root": " "}, {"root": "/lake", "max_depth": -1}, {"root": "/lake", "max_depth": "deep"}])
+@pytest.mark.parametrize("wrong", [{"root": " "}, {"max_depth": -1}, {"max_depth": "deep"}, {"pattern": ["*"]}])
 def test_arguments_that_mean_nothing_are_refused_when_the_dag_is_parsed(wrong):
     with pytest.raises(InvalidStatementError):
-        DeltaTablesOperator(task_id="tables", **wrong)
+        DeltaTablesOperator(task_id="tables", **{"root": "/lake", **wrong})
