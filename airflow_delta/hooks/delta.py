@@ -66,7 +66,7 @@ class DeltaHook(BaseHook):
     @cached_property
     def _connection(self) -> Any:
         try:
-            return self.get_connection(self.delta_conn_id)
+            found = self.get_connection(self.delta_conn_id)
         except AirflowNotFoundException:
             if self.delta_conn_id != self.default_conn_name:
                 raise self._error(
@@ -75,6 +75,12 @@ class DeltaHook(BaseHook):
                     '\'{"conn_type": "delta", "host": "s3://lake", "extra": {"storage_conn_id": "aws_default"}}\'',
                 ) from None
             return None
+        if found.conn_type not in {None, "", self.conn_type}:  # the keys of an object store would go unused, unnoticed
+            raise self._error(
+                f"expected the type {self.conn_type}, found {found.conn_type}",
+                f"create one of that type; {self.delta_conn_id} is its storage_conn_id where it has the keys of a store",
+            )
+        return found
 
     @cached_property
     def _extra(self) -> Mapping[str, Any]:

@@ -57,6 +57,13 @@ def test_a_relative_table_without_a_table_root_is_refused_with_the_way_out(monke
         assert "tables may be relative to the table root (the host) of the delta connection" in str(raised.value)
 
 
+@pytest.mark.parametrize("table", ["s3://lake/flights", "flights"])
+def test_a_connection_of_an_object_store_in_the_place_of_a_delta_connection_is_refused(connection, table):
+    hook = connection("keys", conn_type="aws", login="key", password="secret")
+    with pytest.raises(DeltaConnectionError, match=r"expected the type delta, found aws.* keys is its storage_conn_id"):
+        hook.log_store(table)
+
+
 def test_a_relative_table_root_is_refused(connection):
     with pytest.raises(DeltaConnectionError, match="'lake' is a relative path"):
         connection("relative", host="lake").table_uri("flights")
