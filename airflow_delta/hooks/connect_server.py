@@ -31,7 +31,7 @@ def server_address(conn_id: str, connection: Any) -> str:
     if url is None or url.scheme != "sc" or ";" in url.netloc or url.path.strip("/") or url.query or url.fragment:
         raise SparkTargetError(
             conn_id=conn_id,
-            detail="expected a host such as spark.example.com, found another text",
+            detail=f"expected a host such as spark.example.com, found {'another text' if given else 'none'}",
             cure="name host and port alone; the token is the connection's password, the user its login",
         )
     missing = [name for name in _CLIENT if find_spec(name) is None]

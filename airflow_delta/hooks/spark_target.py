@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from dataclasses import dataclass, field
@@ -11,8 +12,12 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
+from airflow_delta.core.statements.fields import shortened
 from airflow_delta.hooks.connect_server import CONN_TYPE, server_address, server_url
 from airflow_delta.hooks.errors import SparkTargetError
+
+_MASTER = re.compile(r"yarn|local(-cluster)?(\[.*\])?|[^:/]+://.+")
+"""What Spark takes for a master: managers that others add have a scheme, too."""
 
 YARN_WEBAPP = "yarn_resourcemanager_webapp_address"
 """The extra of a Spark connection by which ``SparkSubmitOperator`` follows an application over REST."""
@@ -90,6 +95,13 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
         )
     extra = connection.extra_dejson
     master = _master(connection)
+    if not _MASTER.fullmatch(master):
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail="expected the URL of a master (local[*], yarn, spark://host:7077, k8s://https://host), "
+            f"found {shortened(master)} by the type {connection.conn_type} and its host",
+            cure="name a connection of the type spark or spark_connect, and write the URL as its host",
+        )
     is_cluster_mode = (deploy_mode or extra.get("deploy-mode")) == "cluster"
     if is_cluster_mode and master.startswith("spark://"):
         raise SparkTargetError(

@@ -35,6 +35,8 @@ def test_a_missing_connection_is_named_with_its_cure_and_is_not_yarn():
         ({"host": "yarn", "deploy-mode": "cluster"}, "client", ("yarn", False, False, False)),
         ({"host": "spark://m1:7077"}, None, ("spark://m1:7077", False, False, False)),
         ({"host": "m1", "port": 7077}, None, ("spark://m1", False, False, False)),
+        ({"host": "local-cluster[2,1,1024]"}, None, ("local-cluster[2,1,1024]", False, True, False)),
+        ({"host": "armada://m1"}, None, ("armada://m1", False, False, False)),
     ],
 )
 def test_the_connection_says_where_the_job_runs(connection, given, deploy_mode, expected):
@@ -46,6 +48,21 @@ def test_the_connection_says_where_the_job_runs(connection, given, deploy_mode, 
 def test_a_spark_that_cannot_run_the_job_is_refused(connection):
     connection(host="spark://m1:7077", **{"deploy-mode": "cluster"})
     with pytest.raises(SparkTargetError, match="client"):
+        spark_target("spark_test", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"host": "locale[*]"}, "'locale.*' by the type spark"),
+        ({"host": ""}, "'spark://' by the type spark"),
+        ({"host": "", "conn_type": "aws"}, "'aws://' by the type aws"),
+        ({"host": "", "conn_type": "spark_connect"}, "expected a host .*, found none"),
+    ],
+)
+def test_a_connection_that_names_no_master_is_refused_before_spark_is_started(connection, given, found):
+    connection(**given)
+    with pytest.raises(SparkTargetError, match=found):
         spark_target("spark_test", None)
 
 
