@@ -47,12 +47,15 @@ from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.errors import FunctionFailedError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
+from airflow_delta.spark.jvm import Py4JJavaError
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.session_catalog import SessionCatalog
+from airflow_delta.spark.statement.file_content import content_failure, reads_files
 from airflow_delta.spark.statement.python_function import value_place, worker_failure
 
 _logger = logging.getLogger(__name__)
 _LONGEST_PIECE = 200
+_CORRECT_ROWS = "correct it, or leave the option mode=FAILFAST out, and such values are NULL"
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
 
 
@@ -161,6 +164,8 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
             return PythonMismatchError(table=statement.table, operation=operation, **other.groupdict())
         case PySparkException() if isinstance(source, PythonSource) and (failure := worker_failure(error, source)):
             return replace(failure, detail=redact(failure.detail))
+        case PySparkException() | Py4JJavaError() if reads_files(source) and (unread := content_failure(error, _CORRECT_ROWS)):
+            return replace(unread, detail=redact(unread.detail))
         case PySparkException() if _is_of_values(error):
             named = _named(error)
             detail = named["detail"] + redact(_place(error, source))

@@ -1,6 +1,8 @@
 """A job ends in a document: what it did, or one typed error with the table as it was."""
 
 import json
+import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -19,6 +21,7 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.statements import (
     CheckpointStatement,
+    FileSource,
     MergeStatement,
     OptimizeStatement,
     SqlSource,
@@ -30,7 +33,7 @@ from airflow_delta.jobs.errors import JobFailedError, MissingPackageError, Pytho
 from airflow_delta.jobs.main import main
 from airflow_delta.jobs.run import run, typed_error
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.spark.errors import ExpectationUnreadableError
+from airflow_delta.spark.errors import ExpectationUnreadableError, SourceUnreadableError
 from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -147,6 +150,29 @@ def test_a_value_that_no_try_can_compute_or_store_ends_the_task(spark, flights, 
         assert (type(found), found.retryable, document.exit_code) == (RowValueError, False, 65)
         assert found.condition == condition
     assert files_below(flights.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"format": "parquet"}, "is not a Parquet file"),
+        ({"format": "parquet", "schema": "id BIGINT, delay BIGINT"}, "is not a Parquet file"),
+        (
+            {"format": "csv", "options": {"mode": "FAILFAST"}, "schema": "id BIGINT, delay BIGINT"},
+            r'a row does not fit the columns \(For input string: "x"\); correct it, or leave the option mode=FAILFAST out',
+        ),
+    ],
+    ids=["another format", "another format, with columns", "a row that does not fit"],
+)
+def test_a_file_whose_content_no_try_can_read_ends_the_task_and_is_named(spark, flights, how, reason):
+    (flights.parent / "in.csv").write_text("1,2\nx,3\n")
+    files = FileSource(str(flights.parent / "*.csv"), **how)
+    for source in (files, SqlSource("SELECT * FROM files", views={"files": files})):
+        document = run(spark, JobSpec(statement=WriteStatement(table=str(flights), source=source)))
+        found = document.typed_error()
+        assert (type(found), found.retryable) == (SourceUnreadableError, False)
+        assert (Path(found.source).name, re.search(reason, found.detail) is not None) == ("in.csv", True)
+    assert rows(flights) == [(1, 10), (2, 20), (3, 30)]
 
 
 def test_what_another_try_may_help_is_no_error_of_values(spark, flights):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from airflow_delta.spark.io.jvm_scan import listing_session
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import Py4JJavaError, analyzed, in_session, is_connect
 from airflow_delta.spark.schema_conversion import quoted
+from airflow_delta.spark.statement.file_content import content_failure
 from airflow_delta.spark.statement.sources import OpenSource, readable
 
 OPERATION = "COPY INTO"
@@ -41,11 +41,6 @@ _READ_ALL = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 _COLON_IN_NAME = r":[^/]*$"
 _NO_CHECKSUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 """Hadoop looks for a checksum beside each local file, by a name that it cannot form where that of the file has a colon."""
-
-_FAILED_READ = re.compile(r"\[FAILED_READ_FILE[\w.]*\] [^\n]*? file (?P<file>[^\n]{1,4096}?)\.? +SQLSTATE")
-_CAUSE = re.compile(r"^Caused by: (?:[\w.$]{1,500}: )?(?P<cause>.{1,1000}(?:\n(?!\t|Caused).{1,500}){0,4})", re.MULTILINE)
-_OF_CONTENT = ("[MALFORMED_", "CSV header", "is not a Parquet file", "[CANNOT_READ_FILE_FOOTER]", "ZipException")
-"""In the causes that come again in each try, until somebody mends the file."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -132,15 +127,10 @@ def typed_content_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        text = str(error)
-        failed, causes = _FAILED_READ.search(text), [found["cause"] for found in _CAUSE.finditer(text)]
-        if failed is None or not any(sign in cause for sign in _OF_CONTENT for cause in causes):
+        failure = content_failure(error, "correct it, or name a rescued_column, which keeps such rows")
+        if failure is None:
             raise
-        detail = " ".join(causes[-1].split())
-        is_malformed = any("[MALFORMED_RECORD" in cause for cause in causes)
-        if is_malformed:  # its last cause may be no more than 'For input string: "x"'
-            detail = f"a row does not fit the columns ({detail}); correct it, or name a rescued_column, which keeps such rows"
-        raise SourceUnreadableError(source=failed["file"], detail=detail) from error
+        raise failure from error
 
 
 def _read(spark: SparkSession, statement: CopyIntoStatement, new: NewFiles) -> DataFrame:

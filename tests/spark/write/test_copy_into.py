@@ -226,8 +226,9 @@ def test_what_fails_behind_the_commit_does_not_delete_its_files(copy, folder, re
         ({}, "1,a", "x,y", r"a row does not fit the columns \(For input string: \"x\"\); correct it, or name a rescued_column"),
         ({"format": "json", "schema": SCHEMA}, '{"id": 1}', '{"id": ', r"Unexpected end-of-input"),
         ({"format": "parquet", "schema": SCHEMA}, None, "PAR1 and nothing else", r"is not a Parquet file"),
+        ({"format": "parquet", "schema": None}, None, "PAR1 and nothing else", r"is not a Parquet file"),
     ],
-    ids=["csv, a value too many", "csv, no number", "json", "parquet"],
+    ids=["csv, a value too many", "csv, no number", "json", "parquet", "parquet, without columns"],
 )
 def test_a_broken_file_among_good_ones_is_named_with_the_reason_and_not_tried_again(
     copy, folder, table, statement, good, bad, reason

@@ -1,0 +1,43 @@
+"""What Spark says of a file that it cannot read: which one it is, and why."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_delta.core.statements import FileSource, PythonSource, Source, SqlSource
+from airflow_delta.spark.errors import SourceUnreadableError
+
+_FAILED_READ = re.compile(
+    r"\[FAILED_READ_FILE[\w.]*\] [^\n]*? file (?P<file>[^\n]{1,4096}?)\.?(?: Could not read footer\.[^\[]{1,600}?)? +SQLSTATE"
+)
+_CAUSE = re.compile(r"^Caused by: (?:[\w.$]{1,500}: )?(?P<cause>.{1,1000}(?:\n(?!\t|Caused).{1,500}){0,4})", re.MULTILINE)
+_OF_CONTENT = ("[MALFORMED_", "CSV header", "is not a Parquet file", "[CANNOT_READ_FILE_FOOTER]", "ZipException")
+"""In the causes that come again in each try, until somebody mends the file."""
+
+
+def content_failure(error: Exception, advice: str) -> SourceUnreadableError | None:
+    """The typed error where a file's content is broken, or does not fit; None for all else.
+
+    Args:
+        error: What Spark has raised.
+        advice: What to do about a row that does not fit the columns.
+    """
+    text = str(error)
+    failed, causes = _FAILED_READ.search(text), [found["cause"] for found in _CAUSE.finditer(text)]
+    if failed is None or not any(sign in cause for sign in _OF_CONTENT for cause in causes):
+        return None
+    detail = " ".join(causes[-1].split())
+    if any("[MALFORMED_RECORD" in cause for cause in causes):  # its last cause may be no more than 'For input string: "x"'
+        detail = f"a row does not fit the columns ({detail}); {advice}"
+    return SourceUnreadableError(source=failed["file"], detail=detail)
+
+
+def reads_files(source: Source | None) -> bool:
+    """Whether files are among what a source reads."""
+    match source:
+        case SqlSource():
+            return any(isinstance(view, FileSource) for view in source.views.values())
+        case PythonSource():
+            return any(isinstance(argument, FileSource) for argument in source.arguments.values())
+        case _:
+            return isinstance(source, FileSource)
