@@ -47,7 +47,6 @@ from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.errors import FunctionFailedError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.jvm import Py4JJavaError
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.session_catalog import SessionCatalog
 from airflow_delta.spark.statement.file_content import content_failure, reads_files
@@ -164,8 +163,6 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
             return PythonMismatchError(table=statement.table, operation=operation, **other.groupdict())
         case PySparkException() if isinstance(source, PythonSource) and (failure := worker_failure(error, source)):
             return replace(failure, detail=redact(failure.detail))
-        case PySparkException() | Py4JJavaError() if reads_files(source) and (unread := content_failure(error, _CORRECT_ROWS)):
-            return replace(unread, detail=redact(unread.detail))
         case PySparkException() if _is_of_values(error):
             named = _named(error)
             detail = named["detail"] + redact(_place(error, source))
@@ -175,8 +172,16 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
         case OSError() if storage := storage_failure(error, statement.table):
             return replace(storage, detail=redact(storage.detail))
         case _:
-            detail = redact(str(error).strip())[:2_000]
-            return JobFailedError(table=statement.table, operation=operation, error=type(error).__name__, detail=detail)
+            return _unforeseen(error, statement)
+
+
+def _unforeseen(error: Exception, statement: Statement) -> DeltaError:
+    """The error of a file that Spark cannot read, or of what nobody knows."""
+    unread = content_failure(error, _CORRECT_ROWS) if reads_files(getattr(statement, "source", None)) else None
+    if unread is not None:
+        return replace(unread, detail=redact(unread.detail))
+    detail = redact(str(error).strip())[:2_000]
+    return JobFailedError(table=statement.table, operation=_operation(statement), error=type(error).__name__, detail=detail)
 
 
 def _named(error: PySparkException) -> dict[str, str]:

@@ -80,8 +80,9 @@ def _decimal(precision: int, scale: int) -> DecimalType:
 
 def _parse_struct(documents: Any) -> StructType:
     fields = tuple(map(_parse_field, documents))
-    if len({field.name for field in fields}) < len(fields):
-        raise ValueError("two columns have the same name")
+    names = [field.name for field in fields]
+    if twice := sorted({name for name in names if names.count(name) > 1} if len({*names}) < len(names) else ()):
+        raise ValueError(f"two columns have the name {twice[0]!r:.100}")
     return StructType(fields)
 
 

@@ -115,8 +115,14 @@ def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructFie
             try:
                 found.update(with_types([name]))
             except AnalysisException as error:
-                found[name] = first_line(error)
+                found[name] = first_line(error).rstrip(" ;.") + _advice(values[name], error)
     return found
+
+
+def _advice(text: str, error: AnalysisException) -> str:
+    """What to write where a word that should be a text was taken for a column."""
+    is_unknown_word = text.isidentifier() and (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
+    return f"; a value is SQL, in which the text {text} stands in quotes: \"'{text}'\"" if is_unknown_word else ""
 
 
 def _check_defaults(visible: DataFrame, schema: StructType, table: str) -> None:

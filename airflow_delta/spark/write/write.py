@@ -232,7 +232,8 @@ def _columns(frame: DataFrame, table: str) -> StructType:
     try:
         return from_spark(frame.schema)
     except InvalidSchemaError as error:
-        raise SchemaMismatchError(table=table, differences=(f"in the source: {error.detail}",)) from error
+        detail = error.detail.removeprefix("ValueError: ")
+        raise SchemaMismatchError(table=table, differences=(f"in the source {detail}",)) from error
 
 
 def _check_range(run: WriteRun, target: Target) -> None:

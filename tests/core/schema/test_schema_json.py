@@ -78,7 +78,7 @@ def test_a_decimal_without_digits_is_read_as_spark_reads_it():
         ("null", "TypeError"),
         (
             '{"type":"struct","fields":[{"name":"a","type":"long"},{"name":"a","type":"long"}]}',
-            "two columns have the same name",
+            "two columns have the name",
         ),
     ],
 )

@@ -161,6 +161,11 @@ def test_what_cannot_be_meant_changes_nothing(run, rows, arguments, error):
     assert (DeltaTable(rows).version(), sorted(Path(rows).rglob("*.parquet"))) == (1, files)
 
 
+def test_a_text_without_quotes_of_its_own_is_refused_with_what_to_write(run, rows):  # noqa: ARG001 - the fixture writes them
+    with pytest.raises(SchemaMismatchError, match="the text closed stands in quotes: \"'closed'\""):
+        run(where="id = 1", assignments={"v": "closed"})
+
+
 def test_an_append_only_table_loses_no_row(run, rows, table):
     DeltaLog.for_table(table).alter().set_properties({"delta.appendOnly": "true"})
     for where in ("id = 1", "p = 'p1'"):

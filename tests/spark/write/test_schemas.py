@@ -70,7 +70,7 @@ def test_every_difference_is_reported_at_once_also_with_schema_evolution(write_r
         write_rows("SELECT 'a' AS id, 5 AS s, true AS day, NULL AS never, 1 AS fine, 2 AS FINE", merge_schema=True)
 
     assert [line.partition(":")[0] for line in caught.value.differences] == ["fine", "id", "s", "day", "never"]
-    with pytest.raises(SchemaMismatchError, match="two columns have the same name"):
+    with pytest.raises(SchemaMismatchError, match="in the source two columns have the name "):
         write_rows("SELECT 1 AS id, 2 AS id")
     with pytest.raises(InvalidTableDefinitionError, match="a b"):
         write_rows("SELECT 1 AS id, 2 AS `a b`", merge_schema=True)
