@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import Context
 
+from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.result import NO_TABLE
@@ -73,3 +74,14 @@ class DeltaPartitionSensor(DeltaWaitSensor):
     def question(self) -> Any:
         """The condition and the number of rows."""
         return [self.partitions, self.min_rows]
+
+    def found_instead(self) -> str:
+        """The rows that there are, and in which version."""
+        from airflow_delta.watch.partition_watch import rows_in  # noqa: PLC0415 - DAG files need no log
+
+        latest = super().found_instead()
+        try:
+            snapshot = DeltaHook(self.delta_conn_id).delta_log(self.table).snapshot()
+        except TableNotFoundError:
+            return latest
+        return f"{rows_in(snapshot, self.partitions):,} rows where {self.partitions}; {latest}"

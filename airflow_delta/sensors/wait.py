@@ -128,12 +128,13 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
             yield
         except AirflowSensorTimeout:
             try:
-                self.log.warning("The wait timed out; found: %s", printable(self._latest_commit()))
+                self.log.warning("The wait timed out; found: %s", printable(self.found_instead()))
             except Exception as error:  # noqa: BLE001 - it is the timeout that fails the task
                 self.log.warning("The wait timed out; the table cannot be read: %s", printable(str(error)))
             raise
 
-    def _latest_commit(self) -> str:
+    def found_instead(self) -> str:
+        """What there is at the end of the timeout in place of what was waited for."""
         from airflow_delta.core.delta_log import DeltaLog  # noqa: PLC0415 - DAG files need no log
 
         try:

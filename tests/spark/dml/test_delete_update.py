@@ -161,7 +161,7 @@ def test_what_cannot_be_meant_changes_nothing(run, rows, arguments, error):
     assert (DeltaTable(rows).version(), sorted(Path(rows).rglob("*.parquet"))) == (1, files)
 
 
-def test_a_text_without_quotes_of_its_own_is_refused_with_what_to_write(run, rows):  # noqa: ARG001 - the fixture writes them
+def test_a_text_without_quotes_of_its_own_is_refused_with_what_to_write(run, rows):
     with pytest.raises(SchemaMismatchError, match="the text closed stands in quotes: \"'closed'\""):
         run(where="id = 1", assignments={"v": "closed"})
 
