@@ -250,7 +250,7 @@ def test_at_the_timeout_the_log_says_what_the_table_has(table):
     table.write(day="2026-01-01", rows=50)
     with pytest.raises(AirflowSensorTimeout), capture_logs() as logged:
         sensor(table, timeout=0.01, poke_interval=0.01).execute(new_context())
-    assert f"found: 50 rows where {DAY}; the latest commit of {table.root} is version 1 (WRITE), of 20" in said(logged)
+    assert f"found: 0 rows where {DAY}; the latest commit of {table.root} is version 1 (WRITE), of 20" in said(logged)
 
 
 def test_at_the_timeout_in_the_triggerer_the_log_says_what_the_table_has(table):
