@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from airflow_delta.catalogs.entry import CatalogEntry, TableDescription
 from airflow_delta.catalogs.errors import (
@@ -174,6 +174,11 @@ class GlueCatalog:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             kind = CatalogUnavailableError if code in _PASSING or status >= _SERVER_ERRORS else CatalogRequestError
             raise kind(catalog=self.label, name=str(name), detail=f"{code}: {detail}") from None
+        except (NoCredentialsError, PartialCredentialsError) as error:
+            principal = "a process without credentials"
+            raise CatalogAccessDeniedError(
+                catalog=self.label, table=str(name), principal=principal, privilege=privilege, detail=str(error)[:1_000]
+            ) from None
         except BotoCoreError as error:
             raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=str(error)[:1_000]) from None
 

@@ -188,6 +188,18 @@ def test_a_glue_that_is_busy_or_out_of_order_can_be_tried_again(catalog, code, s
     assert busy.value.retryable
 
 
+def test_a_process_without_credentials_is_denied_and_does_not_ask_again(endpoint, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(
+        CatalogAccessDeniedError, match="denied a process without credentials the privilege glue:GetTable"
+    ) as denied:
+        GlueCatalog(region="eu-west-1", endpoint_url=endpoint).find(ORDERS)
+    assert not denied.value.retryable
+
+
 def test_any_other_answer_is_a_request_that_was_not_taken(catalog):
     with Stubber(catalog._client) as stub:
         stub.add_client_error("get_table", "InvalidInputException", "not a name", 400)
