@@ -30,6 +30,7 @@ def partition_predicate(partitions: str, schema: StructType, columns: Sequence[s
         detail = f"partitions must name only partition columns of {table} ({own}), found {partitions!r}"
         raise InvalidStatementError(statement=sensor, detail=detail)
     if not is_exact(predicate):
-        detail = "a sensor compares partition columns with literals of their type, without Spark, and something here is neither"
+        detail = "a sensor compares partition columns with literals of their type, such as DATE'2026-01-31', without Spark, "
+        detail += "and something here is neither"
         raise InvalidPredicateError(table=table, predicate=partitions, detail=detail)
     return predicate

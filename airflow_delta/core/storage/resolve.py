@@ -70,4 +70,5 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
         store = _OBJECT_STORES[location.service](uri, storage_options or ambient_options(location), allowed_prefixes=allowed)
         cache = ambient_cache()
         return store if cache is None else CachingLogStore(store, cache)
-    raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is available for {scheme}://")
+    known = "tables lie on local disks, s3://, gs://, az:// and abfss://, for Spark jobs on hdfs:// too"
+    raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is available for {scheme}://; {known}")
