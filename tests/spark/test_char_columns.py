@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.statements import (
     DeleteStatement,
     MatchedUpdate,
@@ -14,6 +15,9 @@ from airflow_delta.core.statements import (
     SqlSource,
     UpdateStatement,
 )
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark import register
 from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
@@ -106,3 +110,24 @@ def test_a_delete_and_an_update_find_their_rows(spark, log):
         assert changes == {("a  ", "update_preimage"), ("a  ", "update_postimage"), ("b  ", "delete")}
         core = log.changes(1).read_all()
         assert set(core["c"].to_pylist()) == {"a  ", "b  "}
+
+
+@pytest.mark.parametrize("mapping", ["name", "none"])
+def test_rows_are_written_and_read_where_members_beside_a_length_come_and_go(spark, table, write_rows, mapping):
+    """Spark takes the declared type for the type: a text that is none of today's members makes columns of its own."""
+    columns = parse_struct("id INT, s STRUCT<a: CHAR(3), b: VARCHAR(4), c: INT>")
+    log = DeltaLog.for_table(table)
+    log.create(NewTable(schema=columns, properties={"delta.columnMapping.mode": mapping}))
+    if mapping == "name":
+        log.alter().rename_column("s.a", "z")
+        log.alter().drop_columns("s.c")
+    name = "z" if mapping == "name" else "a"
+    rows = f"SELECT 1 AS id, NAMED_STRUCT('{name}', 'x', 'b', 'yyyy', 'n', 'new') AS s"
+    write_rows(rows, merge_schema=True)
+    with pytest.raises(ConstraintViolatedError):
+        write_rows(rows.replace("yyyy", "yyyyy"))
+    write_rows(rows)
+    shown = [(row.id, row.s[name], row.s.b, row.s.n) for row in read_table(spark, log.refresh()).collect()]
+    assert shown == [(1, "x  ", "yyyy", "new")] * 2
+    register(spark)
+    assert spark.read.format("delta").load(table).select("s.n").distinct().collect() == [("new",)]

@@ -3,6 +3,8 @@
 A ``char`` or ``varchar`` is a string in the log; the type as it was declared stands in the metadata of the column, of a nested
 one in that of the column around it. What lies in files and partition values may be padded or not: Delta's writers differ, so
 readers pad. Spark: ``CharVarcharUtils``, ``ApplyCharTypePadding``, ``CharVarcharCodegenUtils.readSidePadding``.
+
+Spark takes the declared type for the column's own: it must have the same members in the same order (``in_step``).
 """
 
 from __future__ import annotations
@@ -16,13 +18,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.errors import UnsupportedTypeError
-from airflow_delta.core.schema.data_types import STRING, ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema.column_mapping import all_fields
+from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.schema.data_types import (
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 
 CHAR_VARCHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark keeps the declared type of a column that is, or holds, a ``char(n)`` or ``varchar(n)``."""
 
 _CHAR = re.compile(r"char\s*\(\s*0*(\d+)\s*\)", re.IGNORECASE)
 _HAS_CHAR = re.compile(r"(?<!\w)char\s*\(", re.IGNORECASE)
+_SIZED = re.compile(r"(var)?char\s*\(\s*\d+\s*\)", re.IGNORECASE)
+_PLAIN_NAME = re.compile(r"\w+")
+_OF_STRUCT, _OF_ARRAY, _OF_MAP = "struct<", "array<", "map<"
 _MAX_LENGTH = 8192  # a table may say any number, and each value is padded to it
 
 
@@ -82,39 +97,117 @@ def paddings(schema: StructType) -> dict[str, Padding]:
         UnsupportedTypeError: A length is too great.
     """
     found = (
-        (field.name, _padding(str(field.metadata[CHAR_VARCHAR]).strip(), field.type))
-        for field in schema.fields
-        if has_char(field)
+        (field.name, _padding(_sized(field.metadata[CHAR_VARCHAR], field.type))) for field in schema.fields if has_char(field)
     )
     return {name: padding for name, padding in found if padding is not None}
 
 
-def _padding(declared: str, kind: DataType) -> Padding | None:
-    """How values of this type are padded, where this is the declared one; None where nowhere, or where the two do not fit."""
-    if kind == STRING:
-        match = _CHAR.fullmatch(declared)
-        if match is not None and (len(match[1]) > len(str(_MAX_LENGTH)) or int(match[1]) > _MAX_LENGTH):
-            raise UnsupportedTypeError(type=declared)
-        return Padding(length=int(match[1])) if match else None
-    parts = list(_parts(declared[declared.find("<") + 1 : -1]))
-    match kind:
+def _padding(declared: DataType) -> Padding | None:
+    """How values of a declared type are padded; None where nowhere."""
+    match declared:
+        case PrimitiveType(name) if match := _CHAR.fullmatch(name):
+            if len(match[1]) > len(str(_MAX_LENGTH)) or int(match[1]) > _MAX_LENGTH:
+                raise UnsupportedTypeError(type=name)
+            return Padding(length=int(match[1]))
         case StructType(fields):
-            names = [name.strip("`").replace("``", "`") for name, _ in parts]
-            if len(names) == len(fields):  # by position, as Spark does it: members may have been renamed
-                names = [field.name for field in fields]
-            inside = {
-                position: _padding(parts[names.index(field.name)][1], field.type)
-                for position, field in enumerate(fields)
-                if field.name in names
-            }
+            inside = [_padding(field.type) for field in fields]
         case ArrayType(element):
-            inside = {0: _padding(declared[declared.find("<") + 1 : -1].strip(), element)}
-        case MapType(key, value) if len(parts) == 2:  # noqa: PLR2004 - a key and a value
-            inside = {position: _padding(parts[position][1], child) for position, child in enumerate((key, value))}
+            inside = [_padding(element)]
+        case MapType(key, value):
+            inside = [_padding(key), _padding(value)]
         case _:
             return None
-    known = {position: padding for position, padding in inside.items() if padding is not None}
+    known = {position: padding for position, padding in enumerate(inside) if padding is not None}
     return Padding(inside=known) if known else None
+
+
+def in_step(field: StructField) -> StructField:
+    """The column whose declared type has the members of its type, where these have changed since it was declared.
+
+    A member is declared by its name; where names differ and their number does not, one was renamed, and places count. What was
+    declared for a member itself, as when it was added, moves to the column.
+    """
+    is_nested = isinstance(field.type, StructType | ArrayType | MapType)
+    if not is_nested or not any(CHAR_VARCHAR in inner.metadata for inner in all_fields(StructType((field,)))):
+        return field
+    declared = _sized(field.metadata.get(CHAR_VARCHAR), field.type)
+    metadata = {key: value for key, value in field.metadata.items() if key != CHAR_VARCHAR}
+    return as_logged(replace(field, type=declared, metadata=metadata))
+
+
+def as_logged(field: StructField) -> StructField:
+    """A column of a declared type, such as ``struct<a:char(5)>``, as the log has it."""
+    kind = without_lengths(field.type)
+    if kind == field.type:
+        return field
+    return replace(field, type=kind, metadata={CHAR_VARCHAR: _declared(field.type), **field.metadata})
+
+
+def without_lengths(declared: DataType) -> DataType:
+    """A declared type as the log has it, in which strings of limited length are strings."""
+    match declared:
+        case PrimitiveType(name) if _SIZED.fullmatch(name):
+            return STRING
+        case StructType(fields):
+            return StructType(tuple(replace(field, type=without_lengths(field.type)) for field in fields))
+        case ArrayType(element):
+            return replace(declared, element_type=without_lengths(element))
+        case MapType(key, value):
+            return replace(declared, key_type=without_lengths(key), value_type=without_lengths(value))
+        case _:
+            return declared
+
+
+def _declared(data_type: DataType) -> str:
+    """The type as Spark keeps it in a column's metadata, and reads it again. Spark: ``DataType.catalogString``."""
+    match data_type:
+        case StructType(fields):
+            return f"struct<{','.join(f'{_quoted(field.name)}:{_declared(field.type)}' for field in fields)}>"
+        case ArrayType(element):
+            return f"array<{_declared(element)}>"
+        case MapType(key, value):
+            return f"map<{_declared(key)},{_declared(value)}>"
+        case _:
+            return str(data_type)
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _sized(declared: object, kind: DataType) -> DataType:
+    """The type with the lengths that this text declares for strings in it."""
+    text = declared.strip() if isinstance(declared, str) else ""
+    beginning = text[: text.find("<") + 1].lower()
+    parts = list(_parts(text[len(beginning) : -1])) if beginning else []
+    match kind:
+        case _ if kind == STRING:
+            return PrimitiveType(text.lower()) if _SIZED.fullmatch(text) else kind
+        case StructType(fields):
+            texts = _of_members(parts if beginning == _OF_STRUCT else [], fields)
+            return StructType(tuple(_sized_member(field, text) for field, text in zip(fields, texts, strict=True)))
+        case ArrayType(element):
+            return replace(kind, element_type=_sized(text[len(beginning) : -1] if beginning == _OF_ARRAY else None, element))
+        case MapType(key, value):
+            of_key, of_value = [part for _, part in parts] if beginning == _OF_MAP and len(parts) == 2 else (None, None)  # noqa: PLR2004
+            return replace(kind, key_type=_sized(of_key, key), value_type=_sized(of_value, value))
+        case _:
+            return kind
+
+
+def _sized_member(field: StructField, declared: str | None) -> StructField:
+    own = field.metadata.get(CHAR_VARCHAR, declared)
+    metadata = {key: value for key, value in field.metadata.items() if key != CHAR_VARCHAR}
+    return replace(field, type=_sized(own, field.type), metadata=metadata)
+
+
+def _of_members(parts: list[tuple[str, str]], fields: tuple[StructField, ...]) -> list[str | None]:
+    """What is declared for each of these members."""
+    by_name = {name_key(name[1:-1].replace("``", "`") if name[:1] == "`" else name): text for name, text in parts}
+    names = [name_key(field.name) for field in fields]
+    if len(parts) == len(fields) and by_name.keys() != set(names):
+        return [text for _, text in parts]
+    return [by_name.get(name) for name in names]
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:

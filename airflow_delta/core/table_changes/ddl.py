@@ -12,9 +12,8 @@ from typing import TypeVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
-from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
+from airflow_delta.core.schema.char_columns import as_logged, without_lengths
 from airflow_delta.core.schema.collations import declared_string, with_collations, without_collations
-from airflow_delta.core.schema.data_types import STRING
 from airflow_delta.core.table_changes.column_path import ColumnPath, path_text
 from airflow_delta.core.table_changes.columns import COMMENT, generated, identity, with_default
 from airflow_delta.core.table_changes.expressions import columns_in
@@ -100,39 +99,7 @@ def parse_type(text: str) -> DataType:
         raise InvalidStatementError(
             statement="columns", detail=f"{text.strip()}: only a column that is declared has a collation"
         )
-    return _with_strings(declared)
-
-
-def _with_strings(data_type: DataType) -> DataType:
-    """The type as the log has it, in which strings of limited length are strings."""
-    match data_type:
-        case PrimitiveType(name) if "(" in name:
-            return STRING
-        case StructType(fields):
-            return StructType(tuple(replace(field, type=_with_strings(field.type)) for field in fields))
-        case ArrayType(element):
-            return replace(data_type, element_type=_with_strings(element))
-        case MapType(key, value):
-            return replace(data_type, key_type=_with_strings(key), value_type=_with_strings(value))
-        case _:
-            return data_type
-
-
-def _declared(data_type: DataType) -> str:
-    """The type as Spark keeps it in a column's metadata, and reads it again. Spark: ``DataType.catalogString``."""
-    match data_type:
-        case StructType(fields):
-            return f"struct<{','.join(f'{_quoted(field.name)}:{_declared(field.type)}' for field in fields)}>"
-        case ArrayType(element):
-            return f"array<{_declared(element)}>"
-        case MapType(key, value):
-            return f"map<{_declared(key)},{_declared(value)}>"
-        case _:
-            return str(data_type)
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
+    return without_lengths(declared)
 
 
 class _Parser:
@@ -165,10 +132,7 @@ class _Parser:
         while self._take("."):
             path.append(self._name())
         collated = with_collations(StructField(path[-1], self.type()))
-        declared = collated.type
-        kind = _with_strings(declared)
-        sized = {} if kind == declared else {CHAR_VARCHAR: _declared(declared)}
-        field = replace(collated, type=kind, metadata={**sized, **collated.metadata})
+        field = as_logged(collated)
         while more := self._clause(field):
             field = more
         return ColumnText(path=tuple(path), field=field)

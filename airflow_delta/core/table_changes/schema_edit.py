@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema.char_columns import in_step
 from airflow_delta.core.schema.collations import renamed
 from airflow_delta.core.schema.type_widening import is_widening
 from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path, path_text
@@ -163,7 +164,7 @@ def _with_struct(schema: StructType, path: ColumnPath, change: Callable[[StructT
         return change(data_type)
 
     changed = _at(schema, path, apply)
-    return changed if isinstance(changed, StructType) else schema
+    return StructType(tuple(map(in_step, changed.fields))) if isinstance(changed, StructType) else schema
 
 
 def _at(data_type: DataType, path: ColumnPath, change: Callable[[DataType], DataType]) -> DataType:

@@ -22,6 +22,7 @@ from airflow_delta.core.schema import (
     parse_schema,
     without_column_mapping,
 )
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR, in_step
 from airflow_delta.core.schema.collations import COLLATIONS
 from airflow_delta.core.schema.unknown_types import columns_of_unknown_types
 
@@ -231,7 +232,8 @@ def column_mapping_of(metadata: Metadata, protocol: Protocol) -> MappingMode:
 def columns_of(metadata: Metadata, protocol: Protocol | None = None) -> StructType:
     """The columns as readers find them: their ids and physical names count only where column mapping is on.
 
-    A schema that was copied from a table with column mapping may have them for nothing.
+    A schema that was copied from a table with column mapping may have them for nothing. What is declared of a ``char`` in a
+    struct has the members of today, whatever writers have changed without it.
 
     Args:
         metadata: The table's.
@@ -241,5 +243,7 @@ def columns_of(metadata: Metadata, protocol: Protocol | None = None) -> StructTy
         InvalidSchemaError: It is no schema, or the mode is not known.
     """
     schema = parse_schema(metadata.schema_string)
+    if CHAR_VARCHAR in metadata.schema_string:
+        schema = StructType(tuple(map(in_step, schema.fields)))
     mode = mapping_mode(metadata.configuration) if protocol is None else column_mapping_of(metadata, protocol)
     return without_column_mapping(schema) if mode is MappingMode.NONE else schema

@@ -20,7 +20,7 @@ from airflow_delta.core.schema import (
     schema_differences,
     schema_json,
 )
-from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR, in_step
 from airflow_delta.core.schema.collations import COLLATIONS
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import DOUBLE, INTEGERS, VOID
@@ -107,7 +107,7 @@ def _extended(table: StructType, rows: StructType) -> StructType:
 
 
 def _extended_field(field: StructField, given: StructField | None) -> StructField:
-    return field if given is None else replace(field, type=_extended_type(field.type, given.type))
+    return field if given is None else in_step(replace(field, type=_extended_type(field.type, given.type)))
 
 
 def _extended_type(known: DataType, given: DataType) -> DataType:

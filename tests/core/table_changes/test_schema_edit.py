@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_delta.core.schema import ArrayType, DecimalType, MapType, StructField, StructType
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR, in_step
 from airflow_delta.core.schema.data_types import (
     BYTE,
     DATE,
@@ -16,6 +19,7 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP_NTZ,
 )
 from airflow_delta.core.table_changes.columns import FIRST, NewColumn, after
+from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.schema_edit import (
     add_column,
@@ -162,3 +166,35 @@ def test_a_change_is_recorded_at_the_innermost_named_column(path, owner, wider, 
     assert find_column(changed, path)[1].type == wider
     (record,) = find_column(changed, owner)[1].metadata["delta.typeChanges"]
     assert record.get("fieldPath") == field_path
+
+
+def declared(schema):
+    return {field.name: field.metadata.get(CHAR_VARCHAR) for field in schema.fields}
+
+
+def test_lengths_that_are_declared_of_members_go_with_them():
+    schema = parse_struct("s STRUCT<a: CHAR(3), b: INT, `c.d`: VARCHAR(5)>, m MAP<CHAR(2), STRUCT<x: CHAR(4)>>, plain INT")
+    changed = drop_column(rename_column(schema, ("s", "a"), "z`"), ("s", "b"))
+    changed = move_column(changed, ("s", "c.d"), FIRST)
+    changed = add_column(changed, NewColumn(path="s.n", type=STRING, metadata={CHAR_VARCHAR: "varchar(7)"}))
+    changed = rename_column(changed, ("m", "value", "x"), "y")
+    assert declared(changed) == {
+        "s": "struct<`c.d`:varchar(5),`z```:char(3),n:varchar(7)>",
+        "m": "map<char(2),struct<y:char(4)>>",
+        "plain": None,
+    }
+    assert changed.find("s").type.find("n").metadata == {}
+    assert declared(drop_column(drop_column(drop_column(schema, ("s", "a")), ("s", "c.d")), ("plain",)))["s"] is None
+
+
+def test_lengths_are_those_of_the_members_of_today_where_another_writer_left_the_text_as_it_was():
+    stale = parse_struct("s STRUCT<a: CHAR(3), b: INT>").fields[0].metadata
+    for members, wanted in {
+        "z: STRING, b: INT": "struct<z:char(3),b:int>",
+        "b: BIGINT": None,
+        "b: INT, a: STRING": "struct<b:int,a:char(3)>",
+        "a: STRING, b: INT, c: STRING": "struct<a:char(3),b:int,c:string>",
+        "a: INT, b: INT": None,
+    }.items():
+        [field] = parse_struct(f"s STRUCT<{members}>").fields
+        assert in_step(replace(field, metadata=stale)).metadata.get(CHAR_VARCHAR) == wanted
