@@ -1,11 +1,13 @@
 """Tables with column mapping, deletion vectors and widened types, written and rewritten by Spark."""
 
 import shutil
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.data_types import INTEGER, LONG, STRING, ArrayType
 from airflow_delta.core.statements import (
@@ -17,6 +19,7 @@ from airflow_delta.core.statements import (
     WriteStatement,
 )
 from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.optimize.optimize import optimize
@@ -91,6 +94,24 @@ def test_a_mapped_table_is_read_written_merged_and_compacted_after_columns_were_
     assert optimized.committed
     assert len(snapshot.files()) == 2
     assert by_spark == by_core == expected(range(10))
+
+
+@pytest.mark.parametrize("mapping", ["name", "id"])
+def test_members_that_are_not_null_at_any_depth_are_written_and_read(spark, table, mapping):
+    log = DeltaLog.for_table(table)
+    schema = parse_struct(
+        "id INT, s STRUCT<a: INT NOT NULL>, l ARRAY<STRUCT<a: INT NOT NULL>>, m MAP<INT, STRUCT<a: INT NOT NULL>>"
+    )
+    log.create(NewTable(schema=schema, properties={"delta.columnMapping.mode": mapping}))
+    member = "NAMED_STRUCT('a', id)"
+    rows = f"SELECT id, {member} AS s, ARRAY({member}) AS l, MAP(1, {member}) AS m FROM VALUES (1), ({{}}) AS v(id)"
+    statement = WriteStatement(table=table, source=SqlSource(rows.format("2")))
+    write(spark, log, statement)
+    with pytest.raises(ConstraintViolatedError):
+        write(spark, log, replace(statement, source=SqlSource(rows.format("NULL"))))
+    merge(spark, log, MergeStatement(table=table, source=SqlSource(rows.format("3")), on="target.id = source.id"))
+    shown = read_table(spark, log.refresh()).selectExpr("id", "s.a", "l[0].a", "m[1].a").collect()
+    assert sorted(map(tuple, shown)) == [(number,) * 4 for number in (1, 2, 3)]
 
 
 def test_rows_that_deletion_vectors_hide_stay_hidden_through_merge_and_compaction(spark, table):

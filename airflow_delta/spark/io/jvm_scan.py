@@ -16,6 +16,7 @@ from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.schema.char_columns import without_char
 from airflow_delta.core.schema.column_mapping import MappingMode, physical_name, physical_schema, without_column_mapping
 from airflow_delta.core.storage.table_uri import scheme_of
+from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.data_paths import file_uri
 from airflow_delta.spark.io.partition_columns import partition_columns
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
@@ -74,7 +75,9 @@ def jvm_scan(
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
     by_name = dict(zip(columns.names, shown.fields, strict=True))
-    selected = {field.name: _stored(field, by_name[field.name], table.mapping) for field in stored.fields}
+    # Spark's reader says of everything that it may be NULL, and casts nothing of that kind to what may not be.
+    nullable = to_spark(without_column_mapping(all_nullable(stored))).fields
+    selected = {field.name: _stored(field, one, table.mapping) for field, one in zip(stored.fields, nullable, strict=True)}
     values: dict[str, pa.Array] = {}
     if partitions:
         in_log = StructType(tuple(partitions))

@@ -17,6 +17,7 @@ from airflow_delta.core.parquet.bloom_filter import MOST_FILTER_BYTES
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType, physical_name
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
 from airflow_delta.core.schema.data_types import VARIANT, all_types
+from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.committers import committed_directories, committer_options
 from airflow_delta.spark.io.file_sink import FileSink
 from airflow_delta.spark.io.footers import read_footers
@@ -134,7 +135,8 @@ def _as_files_hold_them(rows: DataFrame, columns: StructType, spread: list[str])
     is_mapped = any(PHYSICAL_NAME_KEY in field.metadata for field in columns.fields)
     if not is_mapped and [name for name in rows.columns if name not in spread] == list(columns.names):
         return rows
-    stored = (_as_stored(*fields) for fields in zip(columns.fields, in_files(columns).fields, strict=True))
+    in_file = in_files(all_nullable(columns))  # Spark casts nothing that may be NULL to what may not be
+    stored = (_as_stored(*fields) for fields in zip(columns.fields, in_file.fields, strict=True))
     return rows.select(*spread, *stored)
 
 
