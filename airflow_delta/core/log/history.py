@@ -106,13 +106,19 @@ class CommitTimes:
         head: The last version, which has no time where only its checkpoint is left; -1 where there is none.
     """
 
-    def __init__(self, store: LogStore, in_commit: InCommitTimestamps) -> None:
-        """Read the listing of the log, once."""
+    def __init__(self, store: LogStore, in_commit: InCommitTimestamps, *, rebuilt: bool = True) -> None:
+        """Read the listing of the log, once.
+
+        Args:
+            store: The table.
+            in_commit: From which version on commits carry their time.
+            rebuilt: Whether only versions that can be rebuilt count; otherwise each one whose commit is there.
+        """
         self._store = store
         self._in_commit = in_commit
         listing = list_log(store)
         self.head = -1 if listing.latest_version is None else listing.latest_version
-        self._file_times = _times_of_readable(listing)
+        self._file_times = _times_of_readable(listing) if rebuilt else monotonic_times(listing.commits)
         self._versions = sorted(self._file_times)
         # Times of files and times that commits carry need not ascend together: after a copy all files are new.
         self._with_time = bisect_left(self._versions, True, key=in_commit.holds_for)

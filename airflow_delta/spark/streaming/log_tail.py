@@ -95,7 +95,8 @@ class LogTail:
         options, latest = self._options, self._began.version
         version = options.starting_version
         if options.starting_timestamp is not None:
-            times = CommitTimes(self._log.store, InCommitTimestamps.from_metadata(self._began.metadata))
+            in_commit = InCommitTimestamps.from_metadata(self._began.metadata)
+            times = CommitTimes(self._log.store, in_commit, rebuilt=False)  # of a version only its commit is read
             version = times.first_from(milliseconds(options.starting_timestamp))
         if version is None:
             return self._offset(latest, is_snapshot=True)

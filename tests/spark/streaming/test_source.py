@@ -73,6 +73,16 @@ def test_a_stream_starts_where_its_options_say(table, append, stream):
     assert ids(stream(checkpoint="latest", startingVersion="latest")) == [[3]]
 
 
+def test_a_time_before_the_oldest_commit_starts_with_it_whatever_versions_can_be_rebuilt(table, append):
+    for first in range(4):
+        append(first, first + 1)
+    log = DeltaLog.for_table(table)
+    log.checkpoint()
+    (Path(table) / "_delta_log" / f"{0:020d}.json").unlink()
+    started = LogTail(log, StreamOptions(path=table, starting_timestamp="2000-01-01")).first()
+    assert (started.version, started.is_snapshot) == (1, False)
+
+
 def test_removed_rows_end_a_stream_unless_its_options_skip_them(table, append, stream):
     append(0, 3)
     assert ids(stream()) == [[0, 1, 2]]
