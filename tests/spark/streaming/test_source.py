@@ -11,6 +11,8 @@ from pyspark.errors import StreamingQueryException
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.shipping.connect import with_code
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.streaming import read_stream
@@ -190,6 +192,16 @@ def test_partitions_old_dates_nested_values_and_hidden_rows_arrive_as_a_read_sho
     expected = read_table(spark, DeltaLog.for_table(table).snapshot())
     columns = "to_json(struct(*), map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS'))"
     assert stream(columns=columns) == {0: sorted(tuple(row) for row in expected.selectExpr(columns).collect())}
+
+
+def test_texts_are_padded_and_compared_as_a_read_shows_them(spark, table, write_rows, stream):
+    columns = parse_struct("c CHAR(3), s STRUCT<n: CHAR(2)>, p CHAR(4), t STRING COLLATE UTF8_LCASE")
+    DeltaLog.for_table(table).create(NewTable(schema=columns, partition_columns=("p",)))
+    write_rows("SELECT 'a' AS c, NAMED_STRUCT('n', 'b') AS s, 'd' AS p, 'Ef' AS t")
+    assert read_stream(spark, table).schema["t"].dataType.collation == "UTF8_LCASE"
+    shown = ["concat(c, s.n, p, '.')", "t = 'eF'"]
+    [expected] = read_table(spark, DeltaLog.for_table(table).snapshot()).selectExpr(*shown).collect()
+    assert stream(columns=shown) == {0: [tuple(expected)]} == {0: [("a  b d   .", True)]}
 
 
 @pytest.mark.parametrize(
