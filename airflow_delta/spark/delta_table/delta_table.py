@@ -25,7 +25,6 @@ from airflow_delta.spark.delta_table.named_tables import NamedTables, name_parts
 from airflow_delta.spark.delta_table.optimize_builder import DeltaOptimizeBuilder
 from airflow_delta.spark.delta_table.session_settings import checks_retention
 from airflow_delta.spark.delta_table.table_builder import DeltaTableBuilder
-from airflow_delta.spark.delta_table.times import milliseconds
 from airflow_delta.spark.distributed.file_copy import SparkFileCopier
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.dml.delete import delete
@@ -33,6 +32,7 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
+from airflow_delta.spark.statement.times import milliseconds
 
 # ruff: noqa: N802, N803, A002, FBT001, FBT002 - the names and the order of arguments are delta-spark's
 

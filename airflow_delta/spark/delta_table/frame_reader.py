@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,15 +12,14 @@ from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.delta_table.identifiers import path_of, path_or_identifier
-from airflow_delta.spark.delta_table.times import milliseconds
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import quoted
 from airflow_delta.spark.statement.format_options import ReadOptions
+from airflow_delta.spark.statement.times import as_instant
 
 _TIMES = ("timestampasof", "startingtimestamp", "endingtimestamp")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def delta_reader(
@@ -121,9 +119,5 @@ class DeltaFrameReader:
 
     def _with_zones(self) -> dict[str, str]:
         """The options; a time that names no zone as an instant."""
-        zoned = {
-            name: (_EPOCH + dt.timedelta(milliseconds=at)).isoformat()
-            for name in _TIMES
-            if isinstance(at := milliseconds(self.spark, self.options_given.get(name), statement="READ"), int)
-        }
-        return {**self.options_given, **zoned}
+        given = self.options_given
+        return {**given, **{name: as_instant(self.spark, given[name], statement="READ") for name in _TIMES if name in given}}

@@ -24,9 +24,9 @@ from airflow_delta.core.sql_text import (
 from airflow_delta.core.statements import SqlSource, TableSource, TableStatement
 from airflow_delta.spark.delta_table.named_tables import NamedTables
 from airflow_delta.spark.delta_table.sql_statements import run_text
-from airflow_delta.spark.delta_table.times import milliseconds
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
+from airflow_delta.spark.statement.times import milliseconds
 
 OpenTable = partial[DeltaLog]
 

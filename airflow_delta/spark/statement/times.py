@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.errors import InvalidStatementError
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def milliseconds(spark: SparkSession, timestamp: str | int | None, *, statement: str) -> int | None:
@@ -26,3 +30,9 @@ def milliseconds(spark: SparkSession, timestamp: str | int | None, *, statement:
     if found is None or found["found"] is None:
         raise InvalidStatementError(statement=statement, detail=f"{timestamp!r} is no time")
     return int(found["found"])
+
+
+def as_instant(spark: SparkSession, timestamp: str, *, statement: str) -> str:
+    """The text with its zone, for readers that do not know the session's. Raises as ``milliseconds``."""
+    since = milliseconds(spark, timestamp, statement=statement)
+    return (_EPOCH + dt.timedelta(milliseconds=since or 0)).isoformat()

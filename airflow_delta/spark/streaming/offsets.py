@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_delta.core.errors import InvalidStatementError
+
+_MEMBERS = frozenset({"table_id", "version", "index", "is_snapshot"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
@@ -30,10 +34,15 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
-        """The offset that ``to_json`` described."""
-        return cls(
-            table_id=document["table_id"],
-            version=document["version"],
-            index=document["index"],
-            is_snapshot=document["is_snapshot"],
-        )
+        """The offset that ``to_json`` described.
+
+        Raises:
+            InvalidStatementError: It is the offset of another source, such as Delta's own.
+        """
+        if not document.keys() >= _MEMBERS:
+            detail = (
+                f"the checkpoint is that of another source, whose offset has {', '.join(sorted(document))}; start with a new "
+                "checkpoint, and name the first version that is still to be read as startingVersion"
+            )
+            raise InvalidStatementError(statement="a streaming read", detail=detail)
+        return cls(**{name: document[name] for name in _MEMBERS})

@@ -7,6 +7,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.spark.spark_features import check_stream_source
+from airflow_delta.spark.statement.times import as_instant
+
+_TIME = "startingtimestamp"
 
 
 def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = False, **options: Any) -> DataFrame:
@@ -23,7 +26,7 @@ def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = Fal
         table: URI of the table's root.
         read_change_feed: Whether the table's changes are read. Delta's option ``readChangeFeed`` says the same.
         options: As of Delta's source: ``maxFilesPerTrigger`` (1000), ``maxBytesPerTrigger``, ``startingVersion`` (a number, or
-            ``"latest"``), ``startingTimestamp``, ``ignoreDeletes``, ``ignoreChanges``, ``skipChangeCommits``.
+            ``"latest"``), ``startingTimestamp`` (a time of the session's zone where it names none), ``ignoreDeletes``, ``ignoreChanges``, ``skipChangeCommits``.
 
     Raises:
         SparkFeatureMissingError: Spark is older than 4.2.
@@ -38,6 +41,9 @@ def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = Fal
 
     options |= {"readChangeFeed": True} if read_change_feed else {}
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+    texts |= {
+        name: as_instant(spark, text, statement="a streaming read") for name, text in texts.items() if name.lower() == _TIME
+    }
     # Here errors come as themselves; what Spark's processes raise comes as text. Where a new stream begins is not read yet:
     # for one that goes on, that version may be cleaned up.
     open_tail({**texts, "path": table})

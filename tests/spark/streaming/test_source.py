@@ -15,11 +15,14 @@ from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.shipping.connect import with_code
 from airflow_delta.spark.io.scan import read_table
+from airflow_delta.spark.statement.times import as_instant
 from airflow_delta.spark.streaming import read_stream
 from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.log_tail import LogTail
+from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import StreamOptions
 from tests.spark.needs import needs_stream_source
+from tests.spark.session_settings import session_settings
 
 pytestmark = needs_stream_source
 
@@ -202,6 +205,21 @@ def test_texts_are_padded_and_compared_as_a_read_shows_them(spark, table, write_
     shown = ["concat(c, s.n, p, '.')", "t = 'eF'"]
     [expected] = read_table(spark, DeltaLog.for_table(table).snapshot()).selectExpr(*shown).collect()
     assert stream(columns=shown) == {0: [tuple(expected)]} == {0: [("a  b d   .", True)]}
+
+
+def test_a_time_without_a_zone_is_one_of_the_session(spark, table, append):
+    append(0, 1)
+    with session_settings(spark, {"spark.sql.session.timeZone": "Asia/Tokyo"}):
+        assert as_instant(spark, "2024-03-01 09:00", statement="") == "2024-03-01T00:00:00+00:00"
+        with pytest.raises(InvalidStatementError, match="'soon' is no time"):
+            read_stream(spark, table, startingTimestamp="soon")
+
+
+def test_an_offset_of_deltas_own_source_is_refused_with_what_to_do():
+    with pytest.raises(
+        InvalidStatementError, match=r"of another source, whose offset has index, reservoirVersion; .*startingVersion"
+    ):
+        StreamOffset.from_json({"reservoirVersion": 3, "index": -1})
 
 
 @pytest.mark.parametrize(
