@@ -159,12 +159,13 @@ class _TaskFiles:
         texts = []
         for field in self._partitions:
             column = rows.column(field.name)
-            if not field.nullable and column.null_count:
-                constraint = f"NOT NULL of {field.name}"
-                raise ConstraintViolatedError(table=self._table, constraint=constraint, rows=column.null_count)
             if field.type in (FLOAT, DOUBLE):  # -0.0 equals 0.0 and must not become a second partition
                 column = pc.add(column, pa.scalar(0.0, column.type))
-            texts.append(serialized_values(column, field.type, column=field.name).to_pylist())
+            values_of_column = serialized_values(column, field.type, column=field.name)
+            if not field.nullable and values_of_column.null_count:  # an empty text is NULL, too
+                constraint = f"NOT NULL of {field.name}"
+                raise ConstraintViolatedError(table=self._table, constraint=constraint, rows=values_of_column.null_count)
+            texts.append(values_of_column.to_pylist())
         places: dict[tuple[str | None, ...], list[int]] = {}
         for place, values in enumerate(zip(*texts, strict=True)):
             places.setdefault(values, []).append(place)

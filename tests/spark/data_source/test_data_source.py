@@ -163,6 +163,12 @@ class TestWriting:
             rows.write.format("delta").mode("append").save(table)
         assert _names(table) == ["_delta_log"]
 
+    def test_an_empty_text_in_a_partition_column_that_takes_no_null_fails(self, delta, table):
+        made = DeltaTable.create(delta).location(table).addColumn("id", "BIGINT").addColumn("p", "STRING", nullable=False)
+        made.partitionedBy("p").execute()
+        with pytest.raises(Exception, match="violate NOT NULL of p"):
+            delta.sql("SELECT 1L AS id, '' AS p").write.format("delta").mode("append").save(table)
+
     def test_a_text_that_is_longer_than_its_column_takes_fails(self, delta, table, reference_rows):
         DeltaTable.create(delta).location(table).addColumn("v", "VARCHAR(2)").execute()
         delta.sql("SELECT 'äö' AS v UNION ALL SELECT NULL").write.format("delta").mode("append").save(table)
