@@ -1,6 +1,7 @@
 """What rows get in the columns that they do not name, when they are appended or written over others."""
 
 import datetime as dt
+from decimal import Decimal
 
 import pytest
 
@@ -43,6 +44,18 @@ def test_a_given_value_of_a_generated_column_must_be_the_generated_one(create, w
 
     assert (caught.value.rows, caught.value.constraint) == (2, "twice GENERATED ALWAYS AS (id * 2)")
     assert reference_rows() == [(None, None), (2, 4)]
+
+
+def test_a_generated_value_is_compared_in_the_type_of_its_column(create, write_rows, reference_rows):
+    day = "day DATE GENERATED ALWAYS AS (CAST('2024-01-31 23:00:00' AS TIMESTAMP_NTZ))"
+    create(f"id INT, half INT GENERATED ALWAYS AS (id / 2), price DECIMAL(5, 2) GENERATED ALWAYS AS (id * 1.006D), {day}")
+    row = (3, 1, Decimal("3.02"), dt.date(2024, 1, 31))
+    write_rows("SELECT 3 AS id")
+    write_rows("SELECT 3 AS id, 1 AS half")
+    with pytest.raises(ConstraintViolatedError, match="half GENERATED ALWAYS AS"):
+        write_rows("SELECT 3 AS id, 2 AS half")
+
+    assert reference_rows() == [row, row]
 
 
 def test_a_generated_column_may_be_about_a_default(create, write_rows, reference_rows):
