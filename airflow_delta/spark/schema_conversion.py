@@ -19,6 +19,7 @@ from airflow_delta.core.schema import (
     physical_schema,
     schema_json,
 )
+from airflow_delta.core.schema.char_columns import as_logged
 from airflow_delta.core.schema.data_types import UnknownType
 
 _EVALUATED = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
@@ -76,8 +77,10 @@ def _parquet_id(field: StructField) -> dict[str, int]:
 
 
 def from_spark(schema: spark_types.StructType) -> StructType:
-    """The schema of a table that holds such rows."""
-    return parse_schema(schema.json())
+    """The schema of a table that holds such rows; a ``char`` or ``varchar`` as the log has it."""
+    text = schema.json()
+    found = parse_schema(text)
+    return StructType(tuple(map(as_logged, found.fields))) if "char(" in text else found
 
 
 def quoted(name: str) -> str:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable as ReferenceTable
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import CharType, LongType, StringType, StructField, StructType, VarcharType
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, RetentionTooShortError, TableNotFoundError, VersionNotFoundError
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.delta_table import delta_table
 from airflow_delta.spark.delta_table.delta_table import DeltaTable as SameClass
@@ -286,6 +287,14 @@ class TestBuilders:
         assert reference.metadata().partition_columns == ["day"]
         assert (reference.metadata().description, reference.metadata().configuration["owner"]) == ("birds", "me")
         assert made.toDF().schema["id"].metadata["comment"] == "the number"
+
+    def test_a_char_of_sparks_types_is_a_string_of_limited_length_in_the_log(self, spark, table):
+        made = DeltaTable.create(spark).location(table).addColumn("c", CharType(3))
+        made = made.addColumns([StructField("s", StructType([StructField("v", VarcharType(2))]))]).execute()
+        fields = DeltaLog.for_table(table).snapshot().schema.fields
+        assert [str(field) for field in fields] == ["c:string", "s:struct<v:string>"]
+        assert [field.metadata[CHAR_VARCHAR] for field in fields] == ["char(3)", "struct<v:varchar(2)>"]
+        assert made.toDF().collect() == []
 
     def test_a_table_that_is_there_is_an_error_or_left_or_replaced(self, spark, table, birds):
         with pytest.raises(Exception, match="already"):
