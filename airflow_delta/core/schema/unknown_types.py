@@ -25,8 +25,9 @@ _KNOWN = frozenset({*INTEGERS, FLOAT, DOUBLE, BOOLEAN, STRING, BINARY, DATE, TIM
 
 def columns_of_unknown_types(schema: StructType) -> tuple[str, ...]:
     """Names of the columns that are of such a type (a geometry), or hold one, in the table's order."""
-    return tuple(field.name for field in schema.fields if any(map(_is_unknown, all_types(field.type))))
+    return tuple(field.name for field in schema.fields if any(map(is_unknown, all_types(field.type))))
 
 
-def _is_unknown(data_type: DataType) -> bool:
+def is_unknown(data_type: DataType) -> bool:
+    """Whether no value of the type can be read here: its name means nothing."""
     return isinstance(data_type, PrimitiveType) and data_type not in _KNOWN

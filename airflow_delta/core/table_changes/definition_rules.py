@@ -36,6 +36,7 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP_NTZ,
     VOID,
 )
+from airflow_delta.core.schema.unknown_types import is_unknown
 from airflow_delta.core.table_changes.column_path import ColumnPath, folded, path_text
 from airflow_delta.core.table_changes.columns import (
     CURRENT_DEFAULT,
@@ -112,6 +113,8 @@ def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -
             yield from _schema_reasons(value, (*path, "value"), is_mapped=is_mapped)
         case _ if data_type == VOID:
             yield f"{path_text(path)} has the type void"
+        case _ if is_unknown(data_type):
+            yield f"{path_text(path)} is {data_type}, which is no type of Delta Lake, or one that is not known here"
 
 
 def _name_reasons(struct: StructType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:

@@ -110,6 +110,7 @@ def test_the_protocol_asked_for_is_given_and_not_stored(table):
         (struct(a=ArrayType(struct(x=LONG, X=LONG))), "a.element.x occurs more than once"),
         (struct(a=VOID), "a has the type void"),
         (struct(a=MapType(STRING, struct(x=VOID))), "a.value.x has the type void"),
+        (struct(a=ArrayType(PrimitiveType("interval day"))), "a.element is interval day, which is no type of Delta Lake"),
         (struct(**{"a b": LONG}), "without column mapping"),
         (struct(st=struct(**{"x=y": LONG})), "without column mapping"),
         (struct(**{"": LONG}), "no name"),
