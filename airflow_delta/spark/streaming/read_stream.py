@@ -26,7 +26,8 @@ def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = Fal
         table: URI of the table's root.
         read_change_feed: Whether the table's changes are read. Delta's option ``readChangeFeed`` says the same.
         options: As of Delta's source: ``maxFilesPerTrigger`` (1000), ``maxBytesPerTrigger``, ``startingVersion`` (a number, or
-            ``"latest"``), ``startingTimestamp`` (a time of the session's zone where it names none), ``ignoreDeletes``, ``ignoreChanges``, ``skipChangeCommits``.
+            ``"latest"``), ``startingTimestamp`` (of the session's zone where it names none), ``ignoreDeletes``,
+            ``ignoreChanges``, ``skipChangeCommits``.
 
     Raises:
         SparkFeatureMissingError: Spark is older than 4.2.
