@@ -10,6 +10,10 @@ from airflow_delta.spark.errors import SourceUnreadableError
 _FAILED_READ = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] [^\n]*? file (?P<file>[^\n]{1,4096}?)\.?(?: Could not read footer\.[^\[]{1,600}?)? +SQLSTATE"
 )
+_OTHER_TYPE = re.compile(
+    r"\[FAILED_READ_FILE\.PARQUET_COLUMN_DATA_TYPE_MISMATCH\] [^\n]*? file (?P<file>[^\n]{1,4096}?)\. "
+    r"(?P<detail>Data type mismatch[^\n]{1,1000}?)\.? +SQLSTATE"
+)
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]{1,500}: )?(?P<cause>.{1,1000}(?:\n(?!\t|Caused).{1,500}){0,4})", re.MULTILINE)
 _OF_CONTENT = ("[MALFORMED_", "CSV header", "is not a Parquet file", "[CANNOT_READ_FILE_FOOTER]", "ZipException")
 """In the causes that come again in each try, until somebody mends the file."""
@@ -23,6 +27,9 @@ def content_failure(error: Exception, advice: str) -> SourceUnreadableError | No
         advice: What to do about a row that does not fit the columns.
     """
     text = str(error)
+    if other := _OTHER_TYPE.search(text):
+        detail = f"{other['detail']}; name the type of the column by schema, or rewrite the file"
+        return SourceUnreadableError(source=other["file"], detail=detail)
     failed, causes = _FAILED_READ.search(text), [found["cause"] for found in _CAUSE.finditer(text)]
     if failed is None or not any(sign in cause for sign in _OF_CONTENT for cause in causes):
         return None

@@ -241,6 +241,16 @@ def test_a_broken_file_among_good_ones_is_named_with_the_reason_and_not_tried_ag
     assert not DeltaLog.for_table(table).exists()
 
 
+def test_a_file_in_which_a_column_has_another_type_is_named_and_not_tried_again(copy, folder, table):
+    folder.root.mkdir()
+    for name, values in {"a.parquet": [1], "b.parquet": ["x"]}.items():
+        pq.write_table(pa.table({"id": values}), folder.root / name)
+    with pytest.raises(SourceUnreadableError, match=r"Parquet column \[id\]\. Expected Spark type .*by schema") as caught:
+        copy(format="parquet")
+    assert (Path(caught.value.source).suffix, caught.value.retryable) == (".parquet", False)
+    assert not DeltaLog.for_table(table).exists()
+
+
 def test_names_with_a_colon_are_files_like_others(copy, folder, reference_rows, spark):
     folder.put("2026-11-23T10:00:00/a.csv", "1,a")
     folder.put("at 10:00:00.csv", "2,b")
