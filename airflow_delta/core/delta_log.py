@@ -265,9 +265,11 @@ class DeltaLog:
     def staged(self, handle: Mapping[str, Any] | StagedHandle) -> DeltaLog:
         """The table to be read as it will be once this is published: its newest version is the staged one.
 
-        What others have committed since it was staged is not in it. Errors: ``operations.staging.staged_store``.
+        What others have committed since it was staged is not in it. Where there was nothing to stage (the handle's id is None),
+        it is the table as it is. Errors: ``operations.staging.staged_store``.
         """
-        return DeltaLog(staged_store(self, StagedHandle.of(handle)), clock=self.clock, backoff=self.backoff)
+        given = StagedHandle.of(handle)
+        return self if given.id is None else DeltaLog(staged_store(self, given), clock=self.clock, backoff=self.backoff)
 
     def publish(self, handle: Mapping[str, Any] | StagedHandle, *, origin: Origin | None = None) -> CommitResult:
         """Commit what is staged, once. Errors: ``operations.publication.plan_publication`` and ``Publication.commit``."""

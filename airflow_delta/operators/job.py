@@ -52,6 +52,9 @@ from airflow_delta.spark.errors import FunctionFailedError
 STAGED_XCOM = "delta_staged"
 """Key of the XCom with the handle of what the task has staged; its ``id`` is None where there was nothing to commit."""
 
+_NOTHING_STAGED: Mapping[str, Any] = {"id": None, "files": 0, "rows": 0, "bytes": 0, "paths": []}
+"""Of a handle where there was nothing to commit; the table is as it was."""
+
 
 class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
     """Submits one statement to Spark and returns its outcome; the base of the operators of this package.
@@ -374,7 +377,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         for warning in result.warnings:
             self.log.warning("%s", printable(warning))
         if STAGED_KEY in result.details or getattr(self, "publish", "now") == "later":
-            push_xcom(context, STAGED_XCOM, result.details.get(STAGED_KEY) or {"table": result.table, "id": None})
+            push_xcom(context, STAGED_XCOM, result.details.get(STAGED_KEY) or {"table": result.table, **_NOTHING_STAGED})
         best_effort = BestEffort(result.warnings)
         with best_effort.attempt("the XCom delta_version"):
             push_xcom(context, "delta_version", result.version)

@@ -245,7 +245,8 @@ def test_a_task_that_stages_pushes_the_handle(empty_table, recording_submit, run
         more=more,
     )
     assert (run.state, run.errors) == ("success", [])
-    assert pulled == [{"table": str(empty_table), "id": name}]
+    counts = {} if staged else {"files": 0, "rows": 0, "bytes": 0, "paths": []}
+    assert pulled == [{"table": str(empty_table), "id": name, **counts}]
     assert submit.calls[0]["spec"]["statement"]["publish"] == "later"
 
 

@@ -141,6 +141,7 @@ def test_duckdb_reads_what_is_staged_as_the_page_says(tmp_path):
     names = {}
     exec(audit + copy.replace("/lake", str(tmp_path)), names)
     assert names["audit"](handle) == (3, 3)
+    assert names["audit"]({"table": str(table), "id": None, "paths": []}) == (2, None)
     names["copy"](handle)
     with duckdb.connect(tmp_path / "audit.duckdb") as database:
         assert database.sql("SELECT carrier, flight FROM flights ORDER BY flight").fetchall() == [

@@ -125,10 +125,11 @@ def test_an_id_leads_nowhere_else(table, name):
         table.log.publish({"table": str(table.root), "id": name})
 
 
-def test_a_handle_of_nothing_publishes_and_discards_nothing(table):
+def test_a_handle_of_nothing_publishes_and_discards_nothing_and_reads_the_table_as_it_is(table):
     nothing = {"table": str(table.root), "id": None}
     assert not table.log.publish(nothing).committed
     assert table.log.discard(nothing) == 0
+    assert table.log.staged(nothing).snapshot().version == table.log.snapshot().version
     with pytest.raises(StagedCommitNotFoundError):
         table.log.publish({**nothing, "id": "unknown"})
 
