@@ -42,8 +42,9 @@ class DeltaCopyIntoOperator(DeltaJobOperator):
         pattern: Which files, as a glob below the path such as ``2026-*/**/*.csv``; without a slash it is a glob of their names,
             in any folder (templated). Default: all.
         options: The options of Spark's reader (templated).
-        schema: Columns as Spark DDL (templated). Default: Spark infers them from the files of each load, which for CSV and JSON
-            means reading them twice, and other types for other files.
+        schema: Columns as Spark DDL (templated). Default: Spark infers them from the files of each load, which for JSON, and
+            for CSV with the option ``inferSchema``, means reading them twice, and other types for other files; without that
+            option all columns of CSV are texts.
         select: Spark SQL expressions over the rows, such as ``["*", "_metadata.file_path AS file"]`` (templated). Default: all
             columns.
         rescued_column: Name of a text column for rows of CSV, JSON or XML that do not fit the columns: it holds the whole row

@@ -34,7 +34,8 @@ class CopyIntoStatement:
         pattern: Glob of the files below the path, such as ``2026-*/**/*.csv``; without a slash it is that of their names, in
             any folder. None is every file.
         options: The reader's options.
-        schema: Columns as Spark DDL; None lets Spark infer them from the files of each load.
+        schema: Columns as Spark DDL; None lets Spark infer them from the files of each load: of CSV all as texts, without
+            the option ``inferSchema``.
         select: Spark SQL expressions over the rows of the files, such as ``*`` and ``_metadata.file_path AS file``; empty is
             ``*``.
         rescued_column: Name of a text column for rows that do not fit the columns: it holds the whole row, and those of its

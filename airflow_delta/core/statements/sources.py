@@ -65,7 +65,8 @@ class FileSource:
         path: URI of a file, a folder or a glob.
         format: Spark's name of the format, such as ``csv``.
         options: The reader's options.
-        schema: Columns as Spark DDL (``"a INT, b STRING"``); None lets Spark infer it from the files.
+        schema: Columns as Spark DDL (``"a INT, b STRING"``); None lets Spark infer it from the files: of CSV all as texts,
+            without the option ``inferSchema``.
     """
 
     type_name: ClassVar[str] = "files"
