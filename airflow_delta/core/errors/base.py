@@ -38,7 +38,8 @@ class DeltaError(Exception):
 
     def __str__(self) -> str:
         place = f"{self.statement_place}: " if self.statement_place else ""
-        return printable(f"[{self.code}] {place}{self.claim()}. Remedy: {self.remedy.format(**self.attributes())}.")
+        remedy = self.remedy.format(**self.attributes())
+        return printable(f"[{self.code}] {place}{_sentence(self.claim())} Remedy: {_sentence(remedy)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (_REGISTRY.get(self.code, type(self)), self.attributes())
@@ -73,6 +74,11 @@ class DeltaError(Exception):
             return error(**values)
         except TypeError:  # a field is missing
             return None
+
+
+def _sentence(text: str) -> str:
+    """The text with one period at its end, where it does not end in another mark."""
+    return text if text.endswith(("?", "...")) else f"{text.rstrip(' .;')}."
 
 
 def _rebuild(error: type[DeltaError], attributes: dict[str, Any]) -> DeltaError:

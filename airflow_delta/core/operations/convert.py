@@ -310,7 +310,7 @@ class _Footers:
             footer = read_data(lambda: read_footer(*place), table=self.table, file=path)
             columns = footer_schema(footer.metadata)
         except (pa.ArrowException, CorruptDataFileError, UnsupportedTypeError) as error:
-            return _Footer(problem=str(error))
+            return _Footer(problem=error.claim() if isinstance(error, DeltaError) else str(error))
         if self.selection is None or schema is None:
             return _Footer(schema=columns)
         if is_in_legacy_calendar(footer.metadata.metadata or {}):  # its bounds of dates and times may be of another calendar

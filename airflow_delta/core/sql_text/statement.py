@@ -46,7 +46,10 @@ READERS: Mapping[str, Reader] = {
 }
 """What reads a statement, by the first word of its text."""
 
+_AS_QUERY = "give a query whose rows are to be written as query= of DeltaSqlOperator; scripts ask it by airflow_delta.spark.sql"
 _INSTEAD = {
+    "SELECT": _AS_QUERY,
+    "WITH": _AS_QUERY,
     "TRUNCATE": "write DELETE FROM without a condition",
     "LOAD": "write COPY INTO",
     "REPLACE": "write CREATE OR REPLACE TABLE",

@@ -7,7 +7,13 @@ from dataclasses import fields
 import pytest
 
 from airflow_delta.core import errors
-from airflow_delta.core.errors import ConcurrentAppendError, DeltaError, ExpectationFailedError, UnsupportedReaderFeatureError
+from airflow_delta.core.errors import (
+    ConcurrentAppendError,
+    DeltaError,
+    ExpectationFailedError,
+    InvalidStatementError,
+    UnsupportedReaderFeatureError,
+)
 
 VALUES = {
     "str": "a text with {braces}",
@@ -34,6 +40,14 @@ def test_an_error_survives_a_pickle_and_a_result_document(error):
         assert type(copy) is error
         assert copy.attributes() == raised.attributes()
         assert str(copy) == str(raised)
+
+
+@pytest.mark.parametrize(
+    ("detail", "shown"),
+    [("said Spark. ;", "said Spark. Remedy"), ("did you mean 'a'?", "mean 'a'? Remedy"), ("found 'abc...", "'abc... Remedy")],
+)
+def test_a_text_of_others_ends_in_one_mark_before_the_remedy(detail, shown):
+    assert shown in str(InvalidStatementError(statement="WRITE", detail=detail))
 
 
 @pytest.mark.parametrize("error", ALL)

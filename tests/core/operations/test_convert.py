@@ -206,6 +206,7 @@ def test_every_type_that_does_not_go_together_is_reported(tmp_path):
     first, second, third = caught.value.problems
     assert (first, second) == ("2.parquet: a: bigint, and string", "2.parquet: c.d: bigint, and string")
     assert third.startswith("3.csv: ")
+    assert "Remedy" not in third
 
 
 def test_an_empty_directory_is_no_table(tmp_path):

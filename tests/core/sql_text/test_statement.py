@@ -313,6 +313,12 @@ def test_a_text_outside_of_the_grammar_is_refused(text, detail):
     assert detail in raised.value.detail
 
 
+@pytest.mark.parametrize("text", ["SELECT 1", "WITH a AS (SELECT 1) SELECT * FROM a"])
+def test_the_error_of_a_query_says_where_it_is_taken(text):
+    with pytest.raises(SqlTextError, match="Remedy: give a query whose rows are to be written as query= of DeltaSqlOperator"):
+        parse_statement(text)
+
+
 def test_an_error_says_where_what_and_what_to_do_and_survives_json():
     with pytest.raises(SqlTextError) as raised:
         parse_statement(f"-- nightly\nVACUUM {T}\n  RETAIN 3 DAYS")
