@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from airflow.sdk import Context
+
 from airflow_delta.core.statements import UPSERT, Clause, MergeStatement, PythonSource, Source, Statement, TableSource
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.function_text import check_call
@@ -16,6 +18,10 @@ from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator, given
 _OF_RUN = frozenset({"ds", "ds_nodash", "run_id", "ts", "ts_nodash", "ts_nodash_with_tz"})
 """Names of parameters that are filled from the run, as in other TaskFlow functions: texts of Airflow's context."""
 
+_NOT_IN_THE_JOB = (
+    "is a part of Airflow's context, which the Spark job does not have; pass what the function needs of it by templates, such "
+    "as start='{{ data_interval_start }}'; of a run come by themselves"
+)
 _RESULT = frozenset({"table", "version", "read_version", "operation", "committed"})
 """Keys that the return value of each of our tasks has."""
 
@@ -89,6 +95,8 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
         self._function = PythonSource.without_arguments(python_callable)
         if not isinstance(python_callable, str) and isinstance(self.op_kwargs, Mapping):
             self.op_kwargs = {**_of_run(python_callable, self.op_kwargs), **self.op_kwargs}
+            if asked := _of_context(python_callable, self.op_kwargs):
+                raise self.invalid(f"{asked[0]} {_NOT_IN_THE_JOB} {', '.join(sorted(_OF_RUN))}")
             check_call(python_callable, self.op_kwargs)
 
     def rows(self) -> Source:
@@ -126,6 +134,13 @@ def _of_run(function: Callable[..., Any], given: Mapping[str, Any]) -> Mapping[s
     parameters = inspect.signature(function).parameters.values()
     required = {parameter.name for parameter in parameters if parameter.default in (parameter.empty, None)}
     return {name: f"{{{{ {name} }}}}" for name in sorted(_OF_RUN & required - given.keys())}
+
+
+def _of_context(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
+    """Parameters that other TaskFlow functions get from Airflow, and that nobody passes here."""
+    parameters = inspect.signature(function).parameters.values()
+    missing = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    return [name for name in missing if name not in given and name in {*Context.__annotations__, "context"}]
 
 
 def _argument(value: Any) -> Any:

@@ -118,6 +118,7 @@ def test_a_function_of_a_module_is_imported(job, tmp_path, monkeypatch):
         "ModuleNotFoundError",
         "No module named 'team.none'",
     )
+    assert "raised ModuleNotFoundError at its module:1" in str(error)
 
 
 def fails_in_a_helper(spark):

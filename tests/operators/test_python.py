@@ -45,6 +45,10 @@ def of_run(spark, flights, ds, run_id=None):
     return flights
 
 
+def of_context(spark, ti, params=None):
+    return spark.range(1)
+
+
 @pytest.fixture
 def dag():
     with DAG("functions", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
@@ -205,6 +209,10 @@ def uses_a_global(spark):
         ),
         (lambda: DeltaPythonOperator(**T, python_callable="a:b", clauses=[MatchedDelete()]), "which needs on"),
         (lambda: DeltaPythonOperator(**T, python_callable="a:b", schema_evolution=True), "which needs on"),
+        (
+            task.delta(table="/t")(of_context),
+            "ti is a part of Airflow's context, .* come by themselves ds, ds_nodash, run_id",
+        ),
     ],
 )
 def test_what_cannot_run_is_refused_when_the_dag_is_parsed(dag, make, text):

@@ -53,7 +53,7 @@ def call_function(source: PythonSource, views: QueryViews) -> DataFrame:
         FunctionResultError: It returned no DataFrame.
         DeltaError: As it raised it, or as its storage failed. Errors of the cluster are raised as they are.
     """
-    file, line = source.file, source.line
+    file, line = source.file or "its module", source.line
     try:
         function = _load(source)
         file, line = _place(function, source)
