@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql import types as spark_types
 
 from airflow_delta.core.errors import SchemaMismatchError
-from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema import ArrayType, DataType, MapType, StructType
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.constraints.identity import NumberedRows
@@ -27,11 +27,25 @@ from airflow_delta.spark.session import is_case_sensitive, session_with
 _SETTINGS = {"spark.sql.caseSensitive": "false"}  # otherwise a name in another case would count as missing, and become NULL
 
 
-def repeated_names(schema: StructType) -> Iterator[str]:
-    """One line for each name that more than one column bears, in any case."""
+def repeated_names(schema: StructType, prefix: str = "") -> Iterator[str]:
+    """One line for each name that more than one column bears, or more than one member of a struct, in any case."""
     for name, count in Counter(name_key(name) for name in schema.names).items():
         if count > 1:
-            yield f"{name}: {count} columns of this name"
+            yield f"{prefix}{name}: {count} columns of this name"
+    for field in schema.fields:
+        for struct in _outermost_structs(field.type):
+            yield from repeated_names(struct, f"{prefix}{field.name}.")
+
+
+def _outermost_structs(data_type: DataType) -> Iterator[StructType]:
+    match data_type:
+        case StructType():
+            yield data_type
+        case ArrayType(element):
+            yield from _outermost_structs(element)
+        case MapType(key, value):
+            yield from _outermost_structs(key)
+            yield from _outermost_structs(value)
 
 
 def named_by_position(frame: DataFrame, schema: StructType, *, table: str, may_add: bool = False) -> DataFrame:

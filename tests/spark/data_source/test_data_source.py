@@ -15,12 +15,17 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitStateUnknownError, InvalidStatementError, UnsupportedWriterFeatureError
+from airflow_delta.core.errors import (
+    CommitStateUnknownError,
+    InvalidStatementError,
+    SchemaMismatchError,
+    UnsupportedWriterFeatureError,
+)
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.schema.data_types import LONG, STRING
 from airflow_delta.core.table_changes import NewTable
-from airflow_delta.spark import DeltaTable
+from airflow_delta.spark import DeltaTable, delta_writer
 from airflow_delta.spark.data_source.write_plan import commit_files, plan_write
 from airflow_delta.spark.data_source.writer import DeltaWriter, WrittenFiles
 from airflow_delta.spark.statement.format_options import ReadOptions, WriteOptions
@@ -154,6 +159,14 @@ class TestWriting:
         with pytest.raises(AnalysisException, match="DELTA_SCHEMA_MISMATCH"):
             delta.sql("SELECT 2L AS id, 3 AS more").write.format("delta").mode("append").save(table)
         assert reference_rows() == [(1,)]
+
+    def test_members_of_one_name_are_refused_before_one_of_them_is_lost(self, delta, table):
+        DeltaTable.create(delta).location(table).addColumn("l", "ARRAY<STRUCT<a: INT>>").execute()
+        rows = delta.sql("SELECT ARRAY(NAMED_STRUCT('a', 1, 'A', 2)) AS l")
+        with pytest.raises(Exception, match=r"l\.a: 2 columns of this name"):
+            rows.write.format("delta").mode("append").save(table)
+        with pytest.raises(SchemaMismatchError, match=r"l\.a: 2 columns of this name"):
+            delta_writer(rows).mode("append").save(table)
 
     def test_null_in_a_column_that_takes_none_fails_and_leaves_no_file(self, delta, table, reference_rows):
         DeltaTable.create(delta).location(table).addColumn("id", "BIGINT", nullable=False).execute()
