@@ -43,6 +43,7 @@ from airflow_delta.core.operations.publication import plan_publication
 from airflow_delta.core.operations.recompute_statistics import StatisticsResult, recompute_statistics
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.staging import stage, staged_store
+from airflow_delta.core.operations.stray_file import find_stray_file
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.operations.vacuum_executor import LocalVacuumExecutor, VacuumExecutor
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -293,6 +294,7 @@ class DeltaLog:
             now=self.clock(),
             create=self.create_transaction,
             latest=self.start_transaction,
+            stray_file=partial(find_stray_file, self.store),
             identity=identifying_properties(self.store),
         )
 

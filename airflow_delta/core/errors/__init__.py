@@ -5,6 +5,7 @@
     DeltaError
     ├── TableNotFoundError             no Delta log under the path
     ├── TableExistsError               a create met a table
+    ├── LocationNotEmptyError          a create met files of no table
     ├── InvalidProtocolError           a protocol that contradicts itself
     ├── VersionNotFoundError           a version that the log does not hold
     ├── TimestampOutOfRangeError       a time before the first or after the last commit
@@ -178,6 +179,7 @@ from airflow_delta.core.errors.table import (
     InvalidProtocolError,
     InvalidSchemaError,
     LegacyCalendarError,
+    LocationNotEmptyError,
     LogGapError,
     MissingDataFileError,
     RunCommitNotFoundError,
@@ -255,6 +257,7 @@ __all__ = [
     "InvalidTablePropertyError",
     "LegacyCalendarError",
     "LoadedFilesLostError",
+    "LocationNotEmptyError",
     "LogGapError",
     "MaintenanceNotPermittedError",
     "ManifestUnsupportedError",

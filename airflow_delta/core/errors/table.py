@@ -30,6 +30,21 @@ class TableExistsError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class LocationNotEmptyError(DeltaError):
+    """A create met files of no table, which the first vacuum of the new one would delete.
+
+    Attributes:
+        file: One of them, below the table's root.
+    """
+
+    code = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+    message = "{table} is no Delta table, and files lie there, such as {file!r}; expected an empty place for a new table"
+    remedy = "convert the files, if they are Parquet, or create the table at another path"
+    table: str
+    file: str
+
+
+@dataclass(kw_only=True, eq=False)
 class InvalidProtocolError(DeltaError):
     """The table's protocol contradicts itself: it can be read, but the rules for writers are unknown.
 

@@ -10,7 +10,13 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from airflow_delta.core.actions import NO_REMOVES, DomainMetadata, Metadata, Origin, Protocol, removes_of
-from airflow_delta.core.errors import AppendOnlyTableError, InvalidTableDefinitionError, TableExistsError, TableNotFoundError
+from airflow_delta.core.errors import (
+    AppendOnlyTableError,
+    InvalidTableDefinitionError,
+    LocationNotEmptyError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from airflow_delta.core.schema import StructType, schema_json
 from airflow_delta.core.statements import CreateMode
 from airflow_delta.core.table_changes.clustering import CLUSTERING_FEATURE, clustering_domain
@@ -65,6 +71,7 @@ class TablePlace:
         now: Milliseconds since the epoch.
         create: Starts a transaction that creates a table.
         latest: Starts a transaction on the table that is there; ``TableNotFoundError`` where there is none.
+        stray_file: The path of a file that lies there, and would be taken for one of the table's; None for none.
         identity: The properties by which a catalog knows the table that it manages there.
     """
 
@@ -72,6 +79,7 @@ class TablePlace:
     now: int
     create: Callable[[Metadata, Protocol], OptimisticTransaction]
     latest: Callable[[], OptimisticTransaction]
+    stray_file: Callable[[], str | None]
     identity: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -97,6 +105,7 @@ def plan_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error") 
     try:
         transaction = place.latest()
     except TableNotFoundError:
+        _check_empty(place)
         return PlannedTable(operation=_name(mode), read_version=-1, definition=_of_place(new, place)[0])
     version = transaction.read_version
     match mode:
@@ -120,6 +129,7 @@ def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error"
 
     Raises:
         TableExistsError: There is a table, and the mode is ``error``.
+        LocationNotEmptyError: There is none, but files.
         InvalidTableDefinitionError: No table can be like this.
         InvalidTablePropertyError: A property does not exist or cannot have its value.
         UnsupportedWriterFeatureError: It needs a feature that is not known here.
@@ -144,7 +154,19 @@ def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error"
 def _create(new: NewTable, place: TablePlace, mode: CreateMode, origin: Origin | None) -> CommitResult:
     definition, clustering = _of_place(new, place)
     transaction = place.create(definition.metadata, definition.protocol)
+    _check_empty(place)
     return transaction.commit(domains=clustering, operation=_operation(_name(mode), new, definition.metadata), origin=origin)
+
+
+def _check_empty(place: TablePlace) -> None:
+    file = place.stray_file()
+    if file is None:
+        return
+    try:
+        transaction = place.latest()
+    except TableNotFoundError:
+        raise LocationNotEmptyError(table=place.uri, file=file) from None
+    raise TableExistsError(table=place.uri, version=transaction.read_version)  # whose file it may be
 
 
 def _replace(new: NewTable, place: TablePlace, transaction: OptimisticTransaction, origin: Origin | None) -> CommitResult:

@@ -2,16 +2,18 @@ import json
 
 import pytest
 
+from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     AppendOnlyTableError,
     InvalidTableDefinitionError,
     InvalidTablePropertyError,
+    LocationNotEmptyError,
     TableExistsError,
     UnsupportedWriterFeatureError,
 )
 from airflow_delta.core.schema import ArrayType, DecimalType, MapType, StructField, StructType, field_id, physical_name
 from airflow_delta.core.schema.data_types import BYTE, INTEGER, LONG, STRING, TIMESTAMP_NTZ, VOID, PrimitiveType
-from airflow_delta.core.table_changes import generated, identity, with_default
+from airflow_delta.core.table_changes import NewTable, generated, identity, with_default
 
 NAME_MODE = {"delta.columnMapping.mode": "name"}
 
@@ -240,3 +242,32 @@ def test_a_table_with_rows_is_replaced_by_one_that_only_takes_appends(table):
     table.append("a")
     assert table.create(mode="replace", properties={"delta.appendOnly": "true"}).version == 2
     assert len(table.snapshot.files()) == 0
+
+
+@pytest.mark.parametrize("mode", ["error", "ignore", "replace"])
+@pytest.mark.parametrize("file", ["part-0.parquet", "notes.txt", "_day=1/part-0.parquet", "sub/part-0.parquet"])
+def test_no_table_is_made_where_files_lie_that_its_vacuum_would_delete(tmp_path, file, mode):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(b"rows")
+    log, new = DeltaLog.for_table(str(tmp_path)), NewTable(schema=struct(a=INTEGER))
+    for attempt in (log.create, log.plan_create):
+        with pytest.raises(LocationNotEmptyError) as refused:
+            attempt(new, mode=mode)
+        assert (refused.value.file, refused.value.retryable) == (file, False)
+    assert not log.exists()
+
+
+@pytest.mark.parametrize("file", ["_SUCCESS", ".part-0.parquet.crc", "_airflow_delta/results/1.json", "_delta_log/notes.txt"])
+def test_hidden_files_are_in_nobodys_way(tmp_path, file):
+    (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
+    (tmp_path / file).write_bytes(b"")
+    assert DeltaLog.for_table(str(tmp_path)).create(NewTable(schema=struct(a=INTEGER))).version == 0
+
+
+def test_a_table_with_files_of_others_beside_its_own_is_replaced(tmp_path):
+    log, new = DeltaLog.for_table(str(tmp_path)), NewTable(schema=struct(a=INTEGER))
+    log.create(new)
+    (tmp_path / "other.parquet").write_bytes(b"rows")
+    assert log.create(new, mode="replace").version == 1
+    with pytest.raises(TableExistsError):
+        log.create(new)

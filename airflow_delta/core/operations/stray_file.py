@@ -1,0 +1,25 @@
+"""A file that lies where a table is to be made. No table has it: the first vacuum would delete it with those that are gone.
+
+Spark: ``DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION``.
+"""
+
+from __future__ import annotations
+
+from airflow_delta.core.storage.log_store import LogStore
+
+_HIDING = ("_", ".")
+
+
+def find_stray_file(store: LogStore) -> str | None:
+    """The path below the root of the first such file of a listing; None where all are hidden, as the log is.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    return next((file.path for file in store.list_all() if not _is_hidden(file.path)), None)
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether vacuums and engines pass the file by: for its name, or a folder's that names no partition."""
+    *folders, name = path.split("/")
+    return name.startswith(_HIDING) or any(folder.startswith(_HIDING) and "=" not in folder for folder in folders)
