@@ -20,6 +20,8 @@ class _DeltaDecoratedOperator(DecoratedOperator, DeltaPythonOperator):  # type: 
     custom_operator_name = "@task.delta"
     template_fields: Sequence[str] = DeltaPythonOperator.template_fields
     template_fields_renderers: ClassVar[dict[str, str]] = DeltaPythonOperator.template_fields_renderers
+    xcom_push: ClassVar[None] = None
+    """Airflow 3.0 hands it to what never calls it, and fails where an operator of its SDK has none."""
 
     def __init__(
         self,
