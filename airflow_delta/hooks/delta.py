@@ -235,10 +235,11 @@ class DeltaHook(BaseHook):
             detail = f"only jobs know {text[:100]}, a name of the catalog spark, and this task needs it in the worker"
             raise self._error(detail, "use a connection that names the catalog behind the session, such as hive")
         name = self.table_name(text)
+        if name is None and not self._extra.get("catalog"):
+            detail = f"expected a catalog that has the name {text[:100]!r}, found none"
+            raise self._error(detail, "name the catalog in the connection's extra")
         if name is None:
-            detail = f"expected the name of a table in a catalog, found {text[:100]!r}"
-            cure = "write it as schema.table, and name the catalog in the connection"
-            raise self._error(detail, cure)
+            raise self._error(f"expected the name of a table in a catalog, found {text[:100]!r}", "write it as schema.table")
         return name
 
     def _location(self, name: TableName, *, may_be_new: bool) -> str:

@@ -302,6 +302,7 @@ def test_a_path_is_refused_where_the_dag_is_written(table):
 def test_a_connection_without_a_catalog_has_no_names_to_drop(run_task):
     (error,) = run_task(lambda: drop(delta_conn_id="delta_default")).errors
     assert isinstance(error, DeltaConnectionError)
+    assert "expected a catalog that has the name 'sales.orders', found none" in str(error)
 
 
 def test_arguments_become_a_statement():
