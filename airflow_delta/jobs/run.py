@@ -176,7 +176,7 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
 
 
 def _unforeseen(error: Exception, statement: Statement) -> DeltaError:
-    """The error of a file that Spark cannot read, or of what nobody knows."""
+    """The error of a file that Spark cannot read; any other is a ``JobFailedError``."""
     unread = content_failure(error, _CORRECT_ROWS) if reads_files(getattr(statement, "source", None)) else None
     if unread is not None:
         return replace(unread, detail=redact(unread.detail))

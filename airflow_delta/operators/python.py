@@ -137,7 +137,7 @@ def _of_run(function: Callable[..., Any], given: Mapping[str, Any]) -> Mapping[s
 
 
 def _of_context(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
-    """Parameters that other TaskFlow functions get from Airflow, and that nobody passes here."""
+    """Parameters that other TaskFlow functions get from Airflow, and that are not passed here."""
     parameters = inspect.signature(function).parameters.values()
     missing = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
     return [name for name in missing if name not in given and name in {*Context.__annotations__, "context"}]

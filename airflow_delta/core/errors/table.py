@@ -39,7 +39,7 @@ class LocationNotEmptyError(DeltaError):
 
     code = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
     message = "{table} is no Delta table, and files lie there, such as {file!r}; expected an empty place for a new table"
-    remedy = "convert the files, if they are Parquet, or create the table at another path"
+    remedy = "create the table at another path, convert the files, or delete them if they are what a failed write has left"
     table: str
     file: str
 

@@ -44,11 +44,13 @@ from airflow_delta.core.table_features.iceberg_compat import enables_compatibili
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 
+HIDDEN = r"(^|/)[_.][^/=]*(/|$)|(^|/)[_.][^/]*$"
+"""Paths that belong to no table; a directory that names a partition is not hidden, a file is."""
+
 _THREADS = 8
 _READ_AT_ONCE = 4096  # footers; what is kept of one is its statistics
 _PROBLEMS = 100  # reported at once
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-_HIDDEN = r"(^|/)[_.][^/=]*(/|$)|(^|/)[_.][^/]*$"  # a directory that names a partition is not hidden, a file is
 _KEPT = "/:@!$&'()*+,;=~"
 _SQL_TYPES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
@@ -174,7 +176,7 @@ def convert(
 
 def _parquet_files(listed: pa.Table) -> pa.Table:
     """The files that are not hidden, by path."""
-    return listed.filter(pc.invert(pc.match_substring_regex(listed["path"], _HIDDEN))).sort_by("path")
+    return listed.filter(pc.invert(pc.match_substring_regex(listed["path"], HIDDEN))).sort_by("path")
 
 
 # -- partitions

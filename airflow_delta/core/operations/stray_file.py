@@ -5,9 +5,10 @@ Spark: ``DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION``.
 
 from __future__ import annotations
 
-from airflow_delta.core.storage.log_store import LogStore
+import re
 
-_HIDING = ("_", ".")
+from airflow_delta.core.operations.convert import HIDDEN
+from airflow_delta.core.storage.log_store import LogStore
 
 
 def find_stray_file(store: LogStore) -> str | None:
@@ -16,10 +17,4 @@ def find_stray_file(store: LogStore) -> str | None:
     Raises:
         OSError: The storage does not answer.
     """
-    return next((file.path for file in store.list_all() if not _is_hidden(file.path)), None)
-
-
-def _is_hidden(path: str) -> bool:
-    """Whether vacuums and engines pass the file by: for its name, or a folder's that names no partition."""
-    *folders, name = path.split("/")
-    return name.startswith(_HIDING) or any(folder.startswith(_HIDING) and "=" not in folder for folder in folders)
+    return next((file.path for file in store.list_all() if not re.search(HIDDEN, file.path)), None)

@@ -129,7 +129,7 @@ def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error"
 
     Raises:
         TableExistsError: There is a table, and the mode is ``error``.
-        LocationNotEmptyError: There is none, but files.
+        LocationNotEmptyError: There is no table, but there are files.
         InvalidTableDefinitionError: No table can be like this.
         InvalidTablePropertyError: A property does not exist or cannot have its value.
         UnsupportedWriterFeatureError: It needs a feature that is not known here.
