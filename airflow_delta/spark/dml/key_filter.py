@@ -10,6 +10,7 @@ Workers import this module: it knows no parser of predicates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -32,6 +33,8 @@ _MOST_TASKS = 4
 """Each of them sends a filter to the driver."""
 _MOST_HASHES = 1 << 24
 """Of so many keys the hashes go to the driver: 128 MiB."""
+_MOST_KEY_BYTES = 8 * _MOST_HASHES
+"""Keys of one width go there themselves up to so many bytes: Spark hands rows to the driver sooner than to its workers."""
 _MOST_PARTS = 32
 """Of a longer text so many parts are looked at, and its length."""
 
@@ -63,7 +66,7 @@ def suits(keys: int) -> bool:
 
 
 def build(keys: DataFrame, schema: pa.Schema, rows: int, at_end: AtEnd) -> KeyFilter:
-    """The filter of these keys, made by Python workers.
+    """The filter of these keys, made by Python workers; by the driver where the keys take no more bytes than their hashes.
 
     Args:
         keys: Columns in the order of ``schema``; no NULLs.
@@ -75,11 +78,20 @@ def build(keys: DataFrame, schema: pa.Schema, rows: int, at_end: AtEnd) -> KeyFi
     is_counted = rows <= _MOST_HASHES
     builder = _Builder(schema=schema, words=words, gives_hashes=is_counted)
     with typed_worker_errors():
-        parts = keys.coalesce(_MOST_TASKS).mapInArrow(builder, "words binary, hashes binary").toArrow()
+        if rows * _width(schema) <= _MOST_KEY_BYTES:
+            parts = pa.Table.from_batches(builder(iter(keys.toArrow().to_batches())))
+        else:
+            parts = keys.coalesce(_MOST_TASKS).mapInArrow(builder, "words binary, hashes binary").toArrow()
     merged = reduce(np.bitwise_or, _arrays(parts["words"]), np.zeros(words, np.uint64))
     # Keys of different hashes differ. Equal hashes prove nothing, and are next to never those of different keys.
     is_unique = is_counted and _are_unique(np.concatenate([*_arrays(parts["hashes"]), np.array([], np.uint64)]))
     return KeyFilter(schema=schema, words=share(keys.sparkSession, merged.tobytes(), at_end), are_keys_unique=is_unique)
+
+
+def _width(schema: pa.Schema) -> float:
+    """Bytes of a key; infinite where they are of any length."""
+    is_fixed = all(pa.types.is_primitive(key.type) or pa.types.is_decimal(key.type) for key in schema)
+    return sum(key.type.bit_width for key in schema) / 8 if is_fixed else math.inf
 
 
 def _arrays(values: pa.ChunkedArray) -> Iterator[Words]:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import write_deltalake
@@ -18,6 +20,7 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
     SqlSource,
 )
+from airflow_delta.spark.dml import key_filter
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge import join as merge_join
 from airflow_delta.spark.dml.merge.plan import plan_merge
@@ -106,6 +109,21 @@ def test_hashing_the_rows_of_the_target_changes_no_result(run_merge, reference_r
     assert (hints, reference_rows(order="v, id")) == (["hashed"], rows)
     counts = [name for name in expected.metrics if "Rows" in name]
     assert [result.metrics[name] for name in counts] == [expected.metrics[name] for name in counts]
+
+
+def test_a_driver_and_workers_make_the_same_filter(spark, target, monkeypatch):
+    keys, schema = (
+        spark.read.parquet(target).select("id", "d").dropna(),
+        pa.schema({"id": pa.int64(), "d": pa.decimal128(12, 2)}),
+    )
+    with RowCache(None) as cache:
+        of_driver = key_filter.build(keys, schema, 300, cache.at_end)
+        monkeypatch.setattr(key_filter, "_MOST_KEY_BYTES", 0)
+        of_workers = key_filter.build(keys, schema, 300, cache.at_end)
+
+        assert np.count_nonzero(np.frombuffer(of_driver.words.value, np.uint64)) > 50
+        assert of_driver.words.value == of_workers.words.value
+        assert (of_driver.are_keys_unique, of_workers.are_keys_unique) == (True, True)
 
 
 def test_several_matches_are_found_though_keys_are_not_known_to_be_unique(run_merge, target, only_filters):
