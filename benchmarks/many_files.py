@@ -199,7 +199,7 @@ def _rewrite(table: str, files: int) -> int:
         plan = rewrite.FileRewrite(
             snapshot=snapshot, inputs=snapshot.files(None, COUNTED_FILE), outputs=outputs, directory="new", data_change=True
         )
-        plan.change(changes, outputs)
+        plan.change(changes.sparkSession, changes, outputs)
 
     return _measure_functions(f"rewrite of {files} files", table, rewrite, "ChangeWorker", run)
 

@@ -24,7 +24,7 @@ from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion
 from airflow_delta.spark.dml.effects import RowEffects
 from airflow_delta.spark.dml.position_scan import FILE
 from airflow_delta.spark.dml.position_scan import ROW as POSITION
-from airflow_delta.spark.dml.staged_changes import MOVED, StagedChanges
+from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedChanges
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.row_tracking import row_id_column
@@ -219,13 +219,17 @@ def _rewrite(
         return Rewritten()
     snapshot = staged.snapshot
     new_values = staged.clauses.updated.without(snapshot.partition_columns).names if writes else ()
-    changes = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(
-        F.col(FILE).alias(OUTPUT),
-        F.col(POSITION).alias(ROW),
-        (staged.of(ClauseKind.DELETE) | elsewhere).alias(DROP),
-        *([elsewhere.alias(LIVES_ON)] if records else []),
-        *map(quoted, new_values),
-    )
+    changes: DataFrame | pa.Table
+    if staged.here is None or records:
+        changes = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(
+            F.col(FILE).alias(OUTPUT),
+            F.col(POSITION).alias(ROW),
+            (staged.of(ClauseKind.DELETE) | elsewhere).alias(DROP),
+            *([elsewhere.alias(LIVES_ON)] if records else []),
+            *map(quoted, new_values),
+        )
+    else:
+        changes = _changes_here(staged, staged.here, new_values)
     rewrite = FileRewrite(
         snapshot=snapshot,
         inputs=staged.candidates,
@@ -235,7 +239,7 @@ def _rewrite(
         data_change=True,
     )
     drops_rows = bool(effects.deleted or effects.moved)
-    rewritten = rewrite.change(changes, effects.touched_files, drops_rows=drops_rows, clock=clock)
+    rewritten = rewrite.change(staged.rows.sparkSession, changes, effects.touched_files, drops_rows=drops_rows, clock=clock)
     left = rewritten.rows_read - effects.deleted - effects.moved if writes else 0
     recorded = effects.deleted + effects.updated + (effects.updated_in_place if writes else 0) if records else 0
     for kind, rows, expected in (("", rewritten.rows_written, left), (" of changes", rewritten.change_rows, recorded)):
@@ -243,6 +247,14 @@ def _rewrite(
             detail = f"expected {expected} rows{kind}, but {rows} were written"
             raise StagedFilesError(table=snapshot.table_uri, detail=detail)
     return rewritten
+
+
+def _changes_here(staged: StagedChanges, rows: pa.Table, new_values: Sequence[str]) -> pa.Table:
+    """What happens to rows in the files that they lie in, of rows that this process holds."""
+    changed = rows.filter(staged.clauses.are_of(rows[CLAUSE_INDEX], ClauseKind.UPDATE, ClauseKind.DELETE))
+    drops = pc.or_(staged.clauses.are_of(changed[CLAUSE_INDEX], ClauseKind.DELETE), changed[MOVED])
+    marks = {OUTPUT: changed[FILE], ROW: changed[POSITION], DROP: drops}
+    return pa.table(marks | {name: changed[name] for name in new_values})
 
 
 def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int) -> StagedRows:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from functools import reduce
 from typing import Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.types import DataType as SparkType
@@ -172,12 +174,19 @@ class BoundClauses:
 
     def is_of(self, clause_index: Column, *kinds: ClauseKind, not_matched_by_source: bool = False) -> Column:
         """Whether the clause of this ordinal is of one of these kinds; FALSE for NULL."""
-        positions = [
+        return _is_one_of(clause_index, self._ordinals(*kinds, not_matched_by_source=not_matched_by_source))
+
+    def are_of(self, clause_index: pa.ChunkedArray, *kinds: ClauseKind, not_matched_by_source: bool = False) -> pa.ChunkedArray:
+        """As ``is_of``, of rows that this process holds."""
+        ordinals = self._ordinals(*kinds, not_matched_by_source=not_matched_by_source)
+        return pc.is_in(clause_index, pa.array(ordinals, pa.int32()))
+
+    def _ordinals(self, *kinds: ClauseKind, not_matched_by_source: bool) -> list[int]:
+        return [
             position
             for position, clause in enumerate(self.clauses)
             if clause.kind in kinds and (clause.not_matched_by_source or not not_matched_by_source)
         ]
-        return _is_one_of(clause_index, positions)
 
     def with_generated(self, rows: DataFrame, clause_index: Column, schema: StructType, table: str) -> DataFrame:
         """The rows of new values with generated columns computed from these, where their clause leaves that to the table."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +22,7 @@ from airflow_delta.spark.statement.steps import log_step
 
 _NOT_MATCHED_BY_SOURCE, _BROKEN = "not_matched_by_source_", "broken_"
 _ROWS_OF_A_TASK = 200_000  # so many are counted sooner by one task than by several with a shuffle behind them
+_CHANGES = (ClauseKind.UPDATE, ClauseKind.DELETE)
 _MARKS = (FILE, ROW, CLAUSE_INDEX, MOVED, ROW_ID)
 
 
@@ -75,19 +78,11 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
     if updated.fields:
         constraints = violations(updated, snapshot.partition_columns)
         constraints |= row_violations(snapshot.metadata, snapshot.schema, updated, table=snapshot.table_uri)
-    rows = staged.rows.coalesce(1) if staged.count <= _ROWS_OF_A_TASK else staged.rows
-    counted = rows.groupBy(FILE).agg(
-        F.count(ROW).alias("pairs"),
-        (F.count(ROW) if are_matches_unique else F.count_distinct(ROW)).alias("rows"),
-        *(F.count_if(staged.of(kind)).alias(kind.value) for kind in ClauseKind),
-        F.count_if(MOVED).alias("moved"),
-        *(
-            F.count_if(staged.not_matched_by_source(kind)).alias(f"{_NOT_MATCHED_BY_SOURCE}{kind}")
-            for kind in (ClauseKind.UPDATE, ClauseKind.DELETE)
-        ),
-        *(F.count_if(F.when(is_updated, broken)).alias(f"{_BROKEN}{at}") for at, broken in enumerate(constraints.values())),
-    )
-    files = counted.toArrow().sort_by(FILE)
+    if staged.here is None or constraints:
+        violated = [F.when(is_updated, broken) for broken in constraints.values()]
+        files = _counted(staged, violated, are_matches_unique=are_matches_unique)
+    else:
+        files = _counted_here(staged, staged.here)
     matched = files.filter(files[FILE].is_valid())
     deleted, surplus = matched[ClauseKind.DELETE], pc.subtract(matched["pairs"], matched["rows"])
     if staged.clauses.tolerates_several_matches:
@@ -118,6 +113,31 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         len(effects.touched_files),
     )
     return effects
+
+
+def _counted(staged: StagedChanges, violated: Sequence[Column], *, are_matches_unique: bool) -> pa.Table:
+    """For each file how many rows are in pairs, take a clause, violate a constraint; NULL counts as a file."""
+    rows = staged.rows.coalesce(1) if staged.count <= _ROWS_OF_A_TASK else staged.rows
+    counted = rows.groupBy(FILE).agg(
+        F.count(ROW).alias("pairs"),
+        (F.count(ROW) if are_matches_unique else F.count_distinct(ROW)).alias("rows"),
+        *(F.count_if(staged.of(kind)).alias(kind.value) for kind in ClauseKind),
+        F.count_if(MOVED).alias("moved"),
+        *(F.count_if(staged.not_matched_by_source(kind)).alias(f"{_NOT_MATCHED_BY_SOURCE}{kind}") for kind in _CHANGES),
+        *(F.count_if(broken).alias(f"{_BROKEN}{at}") for at, broken in enumerate(violated)),
+    )
+    return counted.toArrow().sort_by(FILE)
+
+
+def _counted_here(staged: StagedChanges, rows: pa.Table) -> pa.Table:
+    """As ``_counted``, of rows that this process holds and no constraint is about."""
+    are_of = partial(staged.clauses.are_of, rows[CLAUSE_INDEX])
+    marks = {kind.value: are_of(kind) for kind in ClauseKind} | {"moved": rows[MOVED]}
+    marks |= {f"{_NOT_MATCHED_BY_SOURCE}{kind}": are_of(kind, not_matched_by_source=True) for kind in _CHANGES}
+    ones = {name: is_marked.cast(pa.int64()) for name, is_marked in marks.items()}
+    grouped = pa.table({FILE: rows[FILE], ROW: rows[ROW], **ones}).group_by(FILE)
+    counted = grouped.aggregate([(ROW, "count"), (ROW, "count_distinct"), *((name, "sum") for name in marks)])
+    return counted.rename_columns([FILE, "pairs", "rows", *marks]).sort_by(FILE)
 
 
 def _total(counts: pa.ChunkedArray) -> int:

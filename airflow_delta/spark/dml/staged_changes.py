@@ -55,6 +55,7 @@ class StagedChanges:
             rows have none.
         count: How many of them there are.
         marks: The last values that inserted rows got in identity columns.
+        here: The same rows, where this process keeps them.
     """
 
     snapshot: Snapshot
@@ -63,6 +64,7 @@ class StagedChanges:
     rows: DataFrame
     count: int
     marks: Mapping[str, int] = field(default_factory=dict)
+    here: pa.Table | None = None
 
     def of(self, *kinds: ClauseKind) -> Column:
         """Whether a row takes a clause of one of these kinds."""
@@ -134,15 +136,16 @@ def stage(
     if reads is not None:
         reads.look_into(rows)
     with typed_worker_errors():
-        rows, observed = cache.keep(rows, {"rows": F.count(F.lit(1))}, of_fixed_files=True, size=size)
-    numbered = clauses.with_numbers(rows, clause_index, snapshot.schema, snapshot.table_uri, cache)
+        kept = cache.keep(rows, {"rows": F.count(F.lit(1))}, of_fixed_files=True, size=size)
+    numbered = clauses.with_numbers(kept.frame, clause_index, snapshot.schema, snapshot.table_uri, cache)
     return StagedChanges(
         snapshot=snapshot,
         clauses=clauses,
         candidates=candidates,
         rows=numbered.frame,
-        count=observed["rows"],
+        count=kept.observed["rows"],
         marks=numbered.marks,
+        here=kept.here if numbered.frame is kept.frame else None,
     )
 
 

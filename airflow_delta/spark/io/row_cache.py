@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,7 +59,19 @@ _log = logging.getLogger(__name__)
 _FOLDER, _ROWS = "rows", "rows"
 _NO_STATISTICS = {"delta.dataSkippingNumIndexedCols": "0"}
 
-_Kept = tuple[DataFrame, Mapping[str, Any]]
+
+class Kept(NamedTuple):
+    """Rows that are kept.
+
+    Attributes:
+        frame: The rows.
+        observed: The aggregates over them, by name.
+        here: The rows themselves, where this process keeps them.
+    """
+
+    frame: DataFrame
+    observed: Mapping[str, Any]
+    here: pa.Table | None = None
 
 
 class RowCache:
@@ -86,7 +98,7 @@ class RowCache:
 
     def keep(
         self, rows: DataFrame, aggregates: Mapping[str, Column], *, of_fixed_files: bool = False, size: int | None = None
-    ) -> _Kept:
+    ) -> Kept:
         """Compute the rows; give them as they are kept, and the aggregates over them, by name, taken in the same pass.
 
         Args:
@@ -113,17 +125,17 @@ class RowCache:
         except (UnsupportedTypeError, AnalysisException):  # what else is wrong with them, the other way raises again
             return self._in_checkpoint(rows, aggregates)
 
-    def _in_checkpoint(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
+    def _in_checkpoint(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> Kept:
         kept = checkpointed(rows)
         self.at_end(partial(release_checkpoint, kept))
-        return kept, _computed(kept, aggregates)
+        return Kept(kept, _computed(kept, aggregates))
 
-    def _with_lineage(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
+    def _with_lineage(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> Kept:
         kept = rows.persist()
         self.at_end(kept.unpersist)
-        return kept, _computed(kept, aggregates)
+        return Kept(kept, _computed(kept, aggregates))
 
-    def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column], store: LogStore) -> _Kept:
+    def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column], store: LogStore) -> Kept:
         """Columns are named by their positions in the files, as two may have one name."""
         shown = rows.schema.fields
         plain = (StructField(str(position), field.type) for position, field in enumerate(from_spark(rows.schema).fields))
@@ -143,14 +155,15 @@ class RowCache:
         kept = read_files(rows.sparkSession, _scanned(written.files), _table_files(store, schema))
         columns = (F.col(str(position)) if str(position) in schema.names else F.lit(None) for position in range(len(shown)))
         pairs = zip(columns, shown, strict=True)
-        return kept.select(*(column.alias(field.name, metadata=field.metadata) for column, field in pairs)), observed()
+        named_again = kept.select(*(column.alias(field.name, metadata=field.metadata) for column, field in pairs))
+        return Kept(named_again, observed())
 
     def at_end(self, release: Callable[[], object]) -> None:
         """Call this when the rows are released; what it raises is logged."""
         self._releases.callback(_quietly, release)
 
 
-def _in_memory(rows: DataFrame, aggregates: Mapping[str, Column], size: int) -> _Kept | None:
+def _in_memory(rows: DataFrame, aggregates: Mapping[str, Column], size: int) -> Kept | None:
     """Rows that this process keeps, read in one job with their aggregates; None where it does not, or there are too many."""
     spark = rows.sparkSession
     if not is_connect(spark) or size > MOST_BYTES:  # before the server is asked for their types
@@ -163,7 +176,7 @@ def _in_memory(rows: DataFrame, aggregates: Mapping[str, Column], size: int) -> 
         return None
     counted, observed = observe(rows, aggregates)
     found = counted.toArrow()
-    return None if found.nbytes > MOST_BYTES else (spark.createDataFrame(found, rows.schema), observed())
+    return None if found.nbytes > MOST_BYTES else Kept(spark.createDataFrame(found, rows.schema), observed(), found)
 
 
 def _computed(kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:

@@ -99,41 +99,61 @@ class FileRewrite:
         return self._rewritten(map_files(spark, inputs, tasks, worker, RESULT_DDL), clock)
 
     def change(
-        self, changes: DataFrame, changed: pa.Array, *, drops_rows: bool = True, clock: Clock = system_clock
+        self,
+        spark: SparkSession,
+        changes: DataFrame | pa.Table,
+        changed: pa.Array,
+        *,
+        drops_rows: bool = True,
+        clock: Clock = system_clock,
     ) -> Rewritten:
         """Write the outputs that the changes name, with the changes applied, and no others.
 
         Args:
+            spark: The session.
             changes: Columns ``OUTPUT`` (int), ``ROW`` (bigint), ``DROP`` (boolean: the row goes), where they are recorded
                 ``LIVES_ON``, and those columns of the table that the other rows take their new values from. Two changes of one
-                row only if both drop it.
+                row only if both drop it. A table where this process holds them.
             changed: The outputs that they name, ascending: int32.
             drops_rows: Whether any of them drops its row.
             clock: Gives the modification time of the files.
         """
-        row_ids = self._row_ids
-        if row_ids and row_ids.version_column and set(changes.columns) - set(MARKS):
-            changes = changes.withColumn(row_ids.version_column, F.lit(None).cast("bigint"))
         is_changed = pc.is_in(self.outputs, changed)
         inputs = self.inputs.filter(is_changed)
         schema = self.snapshot.schema
-        spark = changes.sparkSession
         is_here = is_done_here(spark, schema, estimated_size(inputs, schema, schema))
-        spread = changes.coalesce(1) if is_here else spread_by_file(changes, OUTPUT, changed, inputs)
-        ordered = spread.sortWithinPartitions(OUTPUT, ROW)
+        if isinstance(changes, pa.Table) and not is_here:
+            changes = spark.createDataFrame(changes)
+        changes = self._with_versions(changes)
+        columns = tuple(changes.column_names if isinstance(changes, pa.Table) else changes.columns)
         numbered = self._numbered(inputs, self.outputs.filter(is_changed))
         with RowCache(None) as cache:
             worker = ChangeWorker(
                 rewrite=self._worker,
-                columns=tuple(ordered.columns),
+                columns=columns,
                 inputs=share_files(spark, numbered, OUTPUT, cache.at_end),
                 drops_rows=drops_rows,
             )
             # Spark parses the names of what it maps: dots and backticks would be syntax.
-            plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))
+            plain_names = list(map(str, range(len(columns))))
+            if isinstance(changes, pa.Table):
+                ordered = changes.sort_by([(OUTPUT, "ascending"), (ROW, "ascending")]).rename_columns(plain_names)
+                return self._rewritten(done_here(worker, ordered.to_batches(), RESULT), clock)
+            spread = changes.coalesce(1) if is_here else spread_by_file(changes, OUTPUT, changed, inputs)
+            plainly_named = spread.sortWithinPartitions(OUTPUT, ROW).toDF(*plain_names)
             if is_here:
                 return self._rewritten(done_here(worker, plainly_named.toArrow().to_batches(), RESULT), clock)
             return self._rewritten(plainly_named.mapInArrow(worker, RESULT_DDL), clock)
+
+    def _with_versions(self, changes: DataFrame | pa.Table) -> DataFrame | pa.Table:
+        """The changes with the version that last changed a row, which the commit gives; as they are where rows keep none."""
+        names = changes.column_names if isinstance(changes, pa.Table) else changes.columns
+        row_ids = self._row_ids
+        if row_ids is None or row_ids.version_column is None or not set(names) - set(MARKS):
+            return changes
+        if isinstance(changes, pa.Table):
+            return changes.append_column(row_ids.version_column, pa.nulls(len(changes), pa.int64()))
+        return changes.withColumn(row_ids.version_column, F.lit(None).cast("bigint"))
 
     @property
     def _row_ids(self) -> RowIds | None:

@@ -8,13 +8,25 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CorruptDataFileError
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.data_types import LONG, STRING, VARIANT
-from airflow_delta.core.statements import UPSERT, DeleteStatement, MergeStatement, SqlSource, UpdateStatement
+from airflow_delta.core.statements import (
+    UPSERT,
+    DeleteStatement,
+    MatchedDelete,
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    SqlSource,
+    UpdateStatement,
+)
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.spark.change_feed.read import read_changes
+from airflow_delta.spark.dml import effects
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.io import small_work
+from airflow_delta.spark.io import row_cache, small_work
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING), StructField("at", STRING)))
 ROWS = "SELECT id, concat('bird ', id) AS name, IF(id < 6, 'sea', 'wood') AS at FROM range(10)"
@@ -62,6 +74,42 @@ def test_statements_leave_the_same_rows_without_a_python_worker(spark, write_row
     assert read == CHANGED
     counts = {name: merged.metrics[f"numTargetRows{name}"] for name in ("Inserted", "Updated", "Deleted")}
     assert counts == {"Inserted": 1, "Updated": 2, "Deleted": 0}
+
+
+CLAUSES = [
+    MatchedDelete(condition="source.name = 'gone'"),
+    MatchedUpdate(),
+    NotMatchedInsert(),
+    NotMatchedBySourceUpdate(condition="target.id = 1", assignments={"at": "'wood'"}),
+    NotMatchedBySourceDelete(condition="target.id < 3"),
+]
+MERGED = {
+    "Inserted": 1,
+    "MatchedUpdated": 2,
+    "MatchedDeleted": 1,
+    "NotMatchedBySourceUpdated": 1,
+    "NotMatchedBySourceDeleted": 2,
+}
+
+
+@pytest.mark.parametrize("tracks", ["true", "false"], ids=["row tracking", "plain"])
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["deletion vectors", "rewritten"])
+def test_rows_that_this_process_keeps_are_counted_and_changed_without_a_job(
+    spark, write_rows, table, duckdb_connection, here, monkeypatch, tracks, vectors
+):
+    log = make(write_rows, table, **{"delta.enableRowTracking": tracks, "delta.enableDeletionVectors": vectors})
+    monkeypatch.setattr(row_cache, "is_connect", lambda _: True)
+    monkeypatch.setattr(effects, "_counted", None)
+    news = SqlSource(
+        "VALUES (4L, 'new', 'sea'), (5L, 'moved', 'wood'), (6L, 'gone', ''), (12L, 'fresh', 'sea') AS t(id, name, at)"
+    )
+
+    merged = merge(spark, log, MergeStatement(table=table, source=news, on="target.id = source.id", clauses=CLAUSES))
+
+    read = duckdb_connection.sql(f"""SELECT id, name, "at" FROM delta_scan('{table}') WHERE id != 7 ORDER BY id""").fetchall()
+    changed = [(1, "bird 1", "wood"), (3, "bird 3", "sea"), (4, "new", "sea"), (5, "moved", "wood")]
+    assert read == [*changed, (8, "bird 8", "wood"), (9, "bird 9", "wood"), (12, "fresh", "sea")]
+    assert {name: merged.metrics[f"numTargetRows{name}"] for name in MERGED} == MERGED
 
 
 def test_they_leave_the_same_change_feed(spark, table, monkeypatch):

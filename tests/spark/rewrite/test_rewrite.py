@@ -55,7 +55,7 @@ def test_rows_change_by_their_position_over_all_inputs_and_only_asked_outputs_ar
         write_deltalake(table, pa.table({"id": range(first, first + 3), "v": ["x", None, "z"]}), mode="append")
     requested = changes(spark, [(0, 4, True, None), (0, 3, False, "new"), (0, 0, False, None)], ", v string")
 
-    rewritten = rewrite_of(table, [0, 0, 1]).change(requested, changed(0))
+    rewritten = rewrite_of(table, [0, 0, 1]).change(spark, requested, changed(0))
 
     assert written_rows(table, rewritten.adds).to_pydict() == {"id": [0, 1, 2, 10, 12], "v": [None, None, "z", "new", "z"]}
     assert (rewritten.rows_read, rewritten.rows_written, len(rewritten.adds)) == (6, 5, 1)
@@ -66,8 +66,8 @@ def test_columns_that_do_not_change_are_copied_byte_for_byte_where_no_row_goes(s
     requested = changes(spark, [(0, 7, False, -1), (0, 4999, False, None)], ", v int")
     (old,) = DeltaLog.for_table(table).snapshot().files()["path"].to_pylist()
 
-    kept = rewrite_of(table, [0]).change(requested, changed(0), drops_rows=False)
-    written = rewrite_of(table, [0]).change(requested, changed(0))
+    kept = rewrite_of(table, [0]).change(spark, requested, changed(0), drops_rows=False)
+    written = rewrite_of(table, [0]).change(spark, requested, changed(0))
 
     new, other = (rewritten.adds["path"][0].as_py() for rewritten in (kept, written))
     assert written_rows(table, kept.adds).to_pydict() == written_rows(table, written.adds).to_pydict()
@@ -99,7 +99,7 @@ def test_some_outputs_of_many_are_written_each_once_with_its_changes(spark, tabl
         write_deltalake(table, pa.table({"id": [first, first + 1], "v": ["x", "y"]}), mode="append")
     requested = changes(spark, [(5, 0, True, None), (1, 1, False, "new"), (3, 0, False, "news")], ", v string")
 
-    rewritten = rewrite_of(table, range(6)).change(requested, changed(1, 3, 5))
+    rewritten = rewrite_of(table, range(6)).change(spark, requested, changed(1, 3, 5))
 
     assert rewritten.outputs.to_pylist() == [1, 3, 5]
     found = [written_rows(table, rewritten.adds, add).to_pylist() for add in range(3)]
@@ -112,7 +112,7 @@ def test_some_outputs_of_many_are_written_each_once_with_its_changes(spark, tabl
 
 def test_an_output_without_rows_makes_no_file(spark, table, tmp_path):
     write_deltalake(table, pa.table({"id": [1, 2]}))
-    rewritten = rewrite_of(table, [0]).change(changes(spark, [(0, 0, True), (0, 1, True)]), changed(0))
+    rewritten = rewrite_of(table, [0]).change(spark, changes(spark, [(0, 0, True), (0, 1, True)]), changed(0))
     assert (len(rewritten.adds), rewritten.rows_read, rewritten.rows_written) == (0, 2, 0)
     assert list(tmp_path.glob("table/new/*")) == []
 
@@ -133,7 +133,7 @@ def test_errors_of_workers_arrive_as_what_they_are(spark, table, tmp_path):
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string(), nullable=False)])
     write_deltalake(table, pa.table({"id": [1, 2], "v": ["a", "b"]}, schema=schema))
     with pytest.raises(ConstraintViolatedError) as violated:
-        rewrite_of(table, [0]).change(changes(spark, [(0, 1, False, None)], ", v string"), changed(0))
+        rewrite_of(table, [0]).change(spark, changes(spark, [(0, 1, False, None)], ", v string"), changed(0))
     assert violated.value.rows == 1
     next(tmp_path.glob("table/*.parquet")).write_bytes(b"no parquet")
     with pytest.raises(CorruptDataFileError) as corrupt:

@@ -135,13 +135,14 @@ def materialize(
     columns = from_spark(source.schema)
     texts = _texts(columns)
     counted = {"rows": F.count(F.lit(1)), "bytes": F.sum(key_size), "texts": F.sum(_length(texts or ()))}
-    frame, observed = cache.keep(frame, counted, size=size)
+    frame, observed, here = cache.keep(frame, counted, size=size)
     rows, key_bytes = observed["rows"], observed["bytes"] or 0
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
     rest = [*condition.others, *(key.text for key in condition.keys if key not in equalities)]
     keys, is_unique = None, False
     if fields and rows <= _MAX_KEYS and key_bytes <= _MAX_KEY_BYTES:
-        every = _renamed(frame.select(*names).dropna().toArrow(), fields)
+        found = frame.select(*names).dropna().toArrow() if here is None else here.select(names).drop_null()
+        every = _renamed(found, fields)
         keys = every.group_by(every.column_names).aggregate([])
         is_unique = len(keys) == len(every)
         matched = conjunction(_values_predicate(field, keys[field.name]) for field in fields)
