@@ -18,10 +18,10 @@ from airflow_delta.spark.constraints.violations import row_text, row_violations
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedChanges
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.statement.steps import log_step
 
 _NOT_MATCHED_BY_SOURCE, _BROKEN = "not_matched_by_source_", "broken_"
-_ROWS_OF_A_TASK = 200_000  # so many are counted sooner by one task than by several with a shuffle behind them
 _CHANGES = (ClauseKind.UPDATE, ClauseKind.DELETE)
 _MARKS = (FILE, ROW, CLAUSE_INDEX, MOVED, ROW_ID)
 
@@ -62,7 +62,7 @@ class RowEffects:
 
 
 def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffects:
-    """Count, in one pass over the staged rows; one row of the answer is one file.
+    """Count, in the pass that computes the staged rows; one row of the answer is one file.
 
     Args:
         staged: What happens to which row.
@@ -117,8 +117,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
 
 def _counted(staged: StagedChanges, violated: Sequence[Column], *, are_matches_unique: bool) -> pa.Table:
     """For each file how many rows are in pairs, take a clause, violate a constraint; NULL counts as a file."""
-    rows = staged.rows.coalesce(1) if staged.count <= _ROWS_OF_A_TASK else staged.rows
-    counted = rows.groupBy(FILE).agg(
+    counted = staged.rows.groupBy(FILE).agg(
         F.count(ROW).alias("pairs"),
         (F.count(ROW) if are_matches_unique else F.count_distinct(ROW)).alias("rows"),
         *(F.count_if(staged.of(kind)).alias(kind.value) for kind in ClauseKind),
@@ -126,7 +125,8 @@ def _counted(staged: StagedChanges, violated: Sequence[Column], *, are_matches_u
         *(F.count_if(staged.not_matched_by_source(kind)).alias(f"{_NOT_MATCHED_BY_SOURCE}{kind}") for kind in _CHANGES),
         *(F.count_if(broken).alias(f"{_BROKEN}{at}") for at, broken in enumerate(violated)),
     )
-    return counted.toArrow().sort_by(FILE)
+    with typed_worker_errors():
+        return counted.toArrow().sort_by(FILE)
 
 
 def _counted_here(staged: StagedChanges, rows: pa.Table) -> pa.Table:

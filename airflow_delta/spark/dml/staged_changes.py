@@ -43,7 +43,7 @@ _MATCHED, _FORMER = "__airflow_delta_matched", "__airflow_delta_former_"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StagedChanges:
-    """The change of each row of the target, computed once.
+    """The change of each row of the target; the first look at the rows computes them, and keeps them for the others.
 
     Attributes:
         snapshot: The target.
@@ -53,7 +53,6 @@ class StagedChanges:
             clause changes: ``FILE``, ``ROW``, ``CLAUSE_INDEX``, ``MOVED`` and new values; of all columns where rows are
             inserted, else of those that updated rows have. ``ROW_ID`` where updated rows take their ids elsewhere; inserted
             rows have none.
-        count: How many of them there are.
         marks: The last values that inserted rows got in identity columns.
         here: The same rows, where this process keeps them.
     """
@@ -62,7 +61,6 @@ class StagedChanges:
     clauses: BoundClauses
     candidates: pa.Table
     rows: DataFrame
-    count: int
     marks: Mapping[str, int] = field(default_factory=dict)
     here: pa.Table | None = None
 
@@ -100,7 +98,7 @@ def stage(
     reads: TargetReads | None = None,
     size: int | None = None,
 ) -> StagedChanges:
-    """Decide the change of each row, and cache the decisions.
+    """Decide the change of each row; the decisions are cached.
 
     Args:
         pairs: The rows of the candidates as ``target``, with ``FILE`` and ``ROW``, joined with what the clauses use beside
@@ -136,14 +134,13 @@ def stage(
     if reads is not None:
         reads.look_into(rows)
     with typed_worker_errors():
-        kept = cache.keep(rows, {"rows": F.count(F.lit(1))}, of_fixed_files=True, size=size)
+        kept = cache.keep(rows, {}, of_fixed_files=True, size=size)
     numbered = clauses.with_numbers(kept.frame, clause_index, snapshot.schema, snapshot.table_uri, cache)
     return StagedChanges(
         snapshot=snapshot,
         clauses=clauses,
         candidates=candidates,
         rows=numbered.frame,
-        count=kept.observed["rows"],
         marks=numbered.marks,
         here=kept.here if numbered.frame is kept.frame else None,
     )

@@ -103,7 +103,7 @@ class RowCache:
 
         Args:
             rows: The rows.
-            aggregates: At least one.
+            aggregates: Where there are none, the rows may be left to be computed, and kept, by the first action on them.
             of_fixed_files: Whether, but for subqueries, they are computed only from files that never change, and their order
                 does not matter.
             size: Their bytes in memory, about, at most; None where that is not known.
@@ -147,7 +147,7 @@ class RowCache:
         staging = StagingArea(store)
         self.at_end(staging.discard)
         fit = fit_for_jvm(rows)  # before they are observed: that ties them to their session
-        counted, observed = observe(rows if fit is None else fit, aggregates)
+        counted, observed = _observed(rows if fit is None else fit, aggregates)
         named = counted.toDF(*map(str, range(len(shown))))
         sink = FileSink(staging=staging, folder=_FOLDER, columns=schema, configuration=_NO_STATISTICS)
         written = write_files(named, sink, {_ROWS: F.count(F.lit(1))})
@@ -174,16 +174,23 @@ def _in_memory(rows: DataFrame, aggregates: Mapping[str, Column], size: int) -> 
         return None
     if not is_done_here(spark, columns, size) or len(set(columns.names)) < len(columns.names):
         return None
-    counted, observed = observe(rows, aggregates)
+    counted, observed = _observed(rows, aggregates)
     found = counted.toArrow()
     return None if found.nbytes > MOST_BYTES else Kept(spark.createDataFrame(found, rows.schema), observed(), found)
 
 
 def _computed(kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:
-    """The aggregates over rows that stay once they are computed, taken in the one job that does so."""
+    """The aggregates over rows that stay once they are computed, taken in the one job that does so; no job without any."""
+    if not aggregates:
+        return {}
     counted, observed = observe(kept, aggregates)
     counted.write.format("noop").mode("overwrite").save()
     return observed()
+
+
+def _observed(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
+    """As ``observe``, which takes at least one aggregate."""
+    return observe(rows, aggregates) if aggregates else (rows, dict)
 
 
 def _quietly(release: Callable[[], object]) -> None:

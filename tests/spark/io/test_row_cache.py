@@ -177,7 +177,7 @@ def test_rows_come_out_of_files_as_they_went_in_whatever_their_types_and_names(s
     monkeypatch.setattr(row_cache, "has_executors", lambda _: True)
     rows = spark.sql(f"SELECT {ROW} FROM range(3)")
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted = cache.keep(rows, {"rows": F.count(F.lit(1)), "x": F.max("x")})
+        kept, counted, _ = cache.keep(rows, {"rows": F.count(F.lit(1)), "x": F.max("x")})
         assert counted == {"rows": 3, "x": bytearray(b"\x00\xff")}
         assert kept.schema.simpleString() == rows.schema.simpleString()
         assert kept.collect() == rows.collect()
@@ -189,7 +189,7 @@ def test_rows_that_no_file_holds_are_kept_as_a_driver_alone_keeps_them(spark, ta
     monkeypatch.setattr(row_cache, "has_executors", lambda _: True)
     rows = spark.sql("SELECT INTERVAL '1' DAY AS i, array() AS nothing FROM range(2)")
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted = cache.keep(rows, {"rows": F.count(F.lit(1))})
+        kept, counted, _ = cache.keep(rows, {"rows": F.count(F.lit(1))})
         assert counted == {"rows": 2}
         assert [tuple(row) for row in kept.collect()] == [(dt.timedelta(days=1), [])] * 2
     assert not Path(table).exists()
@@ -198,7 +198,7 @@ def test_rows_that_no_file_holds_are_kept_as_a_driver_alone_keeps_them(spark, ta
 def test_rows_of_a_session_that_is_not_the_active_one_are_kept_in_their_own(spark, table, place):
     session = new_session(spark)
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted = cache.keep(session.range(3), {"rows": F.count(F.lit(1))})
+        kept, counted, _ = cache.keep(session.range(3), {"rows": F.count(F.lit(1))})
         assert (kept.count(), counted) == (3, {"rows": 3})
         assert kept.sparkSession is session
 
@@ -206,7 +206,7 @@ def test_rows_of_a_session_that_is_not_the_active_one_are_kept_in_their_own(spar
 def test_texts_keep_their_collations(spark, table, place):
     rows = spark.sql("SELECT 'A' COLLATE UTF8_LCASE AS k, array(named_struct('k', 'A' COLLATE UTF8_LCASE)) AS s")
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, _ = cache.keep(rows, {"rows": F.count(F.lit(1))})
+        kept, _, _ = cache.keep(rows, {"rows": F.count(F.lit(1))})
         assert kept.schema.simpleString() == rows.schema.simpleString()
         assert kept.where("k = 'a' AND s[0].k = 'a'").count() == 1
     assert not Path(table).exists()
@@ -215,8 +215,18 @@ def test_texts_keep_their_collations(spark, table, place):
 def test_rows_that_draw_numbers_stay_as_they_were_computed_first(spark, table, place):
     rows = spark.range(50).select("id", F.rand().alias("r"))
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted = cache.keep(rows, {"sum": F.sum("r")}, of_fixed_files=True)
+        kept, counted, _ = cache.keep(rows, {"sum": F.sum("r")}, of_fixed_files=True)
         assert kept.agg(F.sum("r")).first()[0] == pytest.approx(counted["sum"])
+
+
+def test_rows_that_nothing_is_asked_of_yet_are_kept_by_the_first_look_at_them(spark, table, place, cached):
+    rows, before = spark.range(50).select(F.col("id") % 3, F.rand().alias("r")).toDF("k", "r"), cached()
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        kept, counted, _ = cache.keep(rows, {}, of_fixed_files=True)
+        sums = dict(kept.groupBy("k").agg(F.sum("r")).collect())
+        assert dict(kept.groupBy("k").agg(F.sum("r")).collect()) == pytest.approx(sums)
+        assert (counted, len(sums)) == ({}, 3)
+    assert cached() == before
 
 
 @pytest.mark.parametrize(
@@ -245,8 +255,8 @@ def test_rows_of_a_known_size_come_out_as_they_went_in(spark, table):
     rows = spark.createDataFrame(values, schema)
     none = rows.where("`a.b` > 2")
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, observed = cache.keep(rows, {"rows": F.count(F.lit(1)), "most": F.max("`a.b`")}, size=100)
-        kept_none, observed_none = cache.keep(none, {"rows": F.count(F.lit(1))}, size=100)
+        kept, observed, _ = cache.keep(rows, {"rows": F.count(F.lit(1)), "most": F.max("`a.b`")}, size=100)
+        kept_none, observed_none, _ = cache.keep(none, {"rows": F.count(F.lit(1))}, size=100)
 
         assert (observed["rows"], observed["most"], observed_none["rows"]) == (2, 2, 0)
         assert kept.schema == rows.schema
