@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,9 +35,17 @@ def log_progress(context: Any, *, first: float = FIRST) -> Iterator[None]:
 
 
 @contextmanager
-def log_connect_progress(spark: SparkSession, *, first: float = FIRST) -> Iterator[None]:
-    """As ``log_progress`` in a session of Spark Connect, whose server tells every two seconds how far an operation is."""
-    seen = _Stages(first)
+def log_connect_progress(
+    spark: SparkSession, *, first: float = FIRST, clock: Callable[[], float] = time.monotonic
+) -> Iterator[None]:
+    """As ``log_progress`` in a session of Spark Connect, whose server tells every two seconds how far an operation is.
+
+    Args:
+        spark: The session.
+        first: As of ``log_progress``.
+        clock: Gives seconds.
+    """
+    seen = _Stages(first, clock)
 
     def log(*, stages: Iterable[Any], **_: Any) -> None:
         for stage in stages:
@@ -54,14 +62,15 @@ def log_connect_progress(spark: SparkSession, *, first: float = FIRST) -> Iterat
 class _Stages:
     """Those that were seen, and when a line about each is due."""
 
-    def __init__(self, first: float) -> None:
+    def __init__(self, first: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._first = first
+        self._clock = clock
         self._began: dict[int, float] = {}
         self._due: dict[int, float] = {}
 
     def note(self, number: int, done: int, tasks: int) -> None:
         """Log how many of a stage's tasks are done, if it is time to."""
-        now = time.monotonic()
+        now = self._clock()
         elapsed = now - self._began.setdefault(number, now)
         if elapsed < self._due.get(number, self._first):
             return

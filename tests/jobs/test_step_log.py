@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from deltalake import write_deltalake
 from airflow_delta.core.statements import MergeStatement, OperationResult, TableSource
 from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.jobs.main import print_outcome
-from airflow_delta.jobs.progress import log_progress
+from airflow_delta.jobs.progress import log_connect_progress, log_progress
 from airflow_delta.jobs.result import ResultDocument, read_result, result_uri
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.step_log import PACKAGE, log_steps
@@ -88,19 +89,32 @@ class Tracker:
         return SimpleNamespace(stageId=number, numTasks=200, numCompletedTasks=self.looks)
 
 
-def test_a_long_stage_is_worth_a_line_and_the_next_one_after_twice_the_time(caplog):
+def test_a_long_stage_is_worth_a_line(caplog):
     tracker = Tracker()
     with (
         caplog.at_level(logging.INFO, "airflow_delta.jobs.progress"),
         log_progress(SimpleNamespace(statusTracker=lambda: tracker), first=0.01),
     ):
-        while len(caplog.messages) < 3:
-            pass
-    lines = [message.split() for message in caplog.messages[:3]]
-    assert [line[:4] for line in lines] == [["Stage", "3", "of", "Spark:"]] * 3
-    done = [int(line[4]) for line in lines]
-    assert 1 < done[0] < done[1] < done[2]
-    assert done[2] - done[1] > done[1] - done[0] - 2
+        while len(caplog.messages) < 2:
+            time.sleep(0.01)
+    lines = [message.split() for message in caplog.messages[:2]]
+    assert [line[:4] for line in lines] == [["Stage", "3", "of", "Spark:"]] * 2
+    assert 1 < int(lines[0][4]) < int(lines[1][4])
+
+
+def test_the_next_line_about_a_stage_comes_after_twice_the_time_at_most_two_minutes_later(caplog):
+    handlers, now = [], [0]
+    session = SimpleNamespace(registerProgressHandler=handlers.append, removeProgressHandler=handlers.remove)
+    with (
+        caplog.at_level(logging.INFO, "airflow_delta.jobs.progress"),
+        log_connect_progress(session, clock=lambda: now[0]),
+    ):
+        for second in range(500):
+            now[0] = second
+            stage = SimpleNamespace(stage_id=3, num_completed_tasks=second, num_tasks=600, done=False)
+            handlers[0](stages=[stage], inflight_tasks=1, operation_id="", done=False)
+    lines = [f"Stage 3 of Spark: {second} of 600 tasks done in {second} s" for second in (10, 20, 40, 80, 160, 280, 400)]
+    assert (caplog.messages, handlers) == (lines, [])
 
 
 def test_by_hand_the_result_is_printed(capsys):
