@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from airflow_delta.core.operations.restore import RestoreResult
 
 app = typer.Typer(
     name="airflow-delta",
@@ -180,12 +183,17 @@ def restore(
 
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("give either --version or --timestamp")
+    moment = _moment(timestamp, version)
+
+    def restored(*, dry_run: bool) -> RestoreResult:
+        with output.working("Looking for the files") as progress:
+            log = open_observed_table(table, storage_option, progress)
+            return log.restore(version, moment, ignore_missing_files=ignore_missing_files, dry_run=dry_run)
+
     if not yes:
+        restored(dry_run=True)  # nobody is asked about what cannot be done
         typer.confirm(f"Restore {table} to {f'version {version}' if timestamp is None else timestamp}?", abort=True, err=True)
-    with output.working("Looking for the files") as progress:
-        log = open_observed_table(table, storage_option, progress)
-        result = log.restore(version, _moment(timestamp, version), ignore_missing_files=ignore_missing_files)
-    output.result(result, as_json=as_json)
+    output.result(restored(dry_run=False), as_json=as_json)
 
 
 @app.command()

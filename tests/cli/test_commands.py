@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from airflow_delta.cli.main import app, main
 from airflow_delta.core import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError, TimestampOutOfRangeError, VersionNotFoundError
 from airflow_delta.core.operations.pins import Pin, register
 
 
@@ -203,6 +204,13 @@ def test_restore_asks_first(table):
     run("restore", table, "--version", 0, input="y\n")
     rows = DeltaLog.for_table(table).snapshot().to_arrow(columns=["id"]).read_all()["id"].to_pylist()
     assert sorted(rows) == [0, 1]
+
+
+@pytest.mark.parametrize("wanted", [("--version", 99), ("--version", 2), ("--timestamp", "1999-01-01")])
+def test_restore_of_what_cannot_come_back_is_refused_before_it_asks(table, wanted):
+    result = CliRunner().invoke(app, ["restore", table, *map(str, wanted)], input="y\n")
+    assert isinstance(result.exception, VersionNotFoundError | TimestampOutOfRangeError | InvalidStatementError)
+    assert "?" not in result.stderr
 
 
 def test_restore_needs_one_version(table):
