@@ -17,7 +17,7 @@ from airflow_delta.core.statements.validation import require_type
 from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
 from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
-from airflow_delta.core.storage.table_uri import absolute, is_relative
+from airflow_delta.core.storage.table_uri import absolute, is_relative, scheme_of, without_dots
 from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
 from airflow_delta.hooks.storage_connection import options_of_connection
 
@@ -111,8 +111,9 @@ class DeltaHook(BaseHook):
         if table == "None":
             return absolute(table, "no table has that name")
         if self.table_root and table.strip() and is_relative(table):
-            return f"{self.table_root}/{table}"
-        return absolute(table, f"the connection {self.delta_conn_id!r} has no table root")
+            return "/".join(filter(None, (self.table_root, without_dots(table))))
+        uri = absolute(table, f"the connection {self.delta_conn_id!r} has no table root")
+        return without_dots(uri) if scheme_of(uri) == "file" else uri
 
     def resolve_table_uris(self, statement: Value, known: Mapping[str, str] | None = None) -> Value:
         """The statement with each table name in it replaced by its URI; what it creates need not be in the catalog yet.

@@ -84,6 +84,13 @@ def test_a_named_connection_that_is_missing_says_how_to_make_it():
         ("gs://other/flights", "gs://other/flights"),
         ("file:/mnt/flights", "file:/mnt/flights"),
         (" ", " "),
+        (".", "s3://lake/tables"),
+        ("./raw/./flights", "s3://lake/tables/raw/flights"),
+        (".hidden/a.b", "s3://lake/tables/.hidden/a.b"),
+        ("/mnt/./flights/.", "/mnt/flights"),
+        ("file:///./mnt/flights", "file:///mnt/flights"),
+        ("/.", "/"),
+        ("s3://other/./flights", "s3://other/./flights"),  # a key of its own
     ],
 )
 def test_a_relative_name_lies_below_the_table_root(connection, table, uri):

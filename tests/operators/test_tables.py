@@ -21,6 +21,14 @@ def test_it_returns_uris_that_other_operators_take(tmp_path, monkeypatch):
     assert DeltaTablesOperator(task_id="none", root=f"{tmp_path}/gold").execute({}) == []
 
 
+@pytest.mark.parametrize("root", [".", "./", "{root}/.", "{root}/./"])
+def test_a_root_with_a_dot_gives_the_uris_by_which_other_tasks_know_the_tables(tmp_path, monkeypatch, root):
+    LocalLogStore(str(tmp_path)).write(f"feed/{COMMIT}", b"{}")
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "delta", "host": str(tmp_path)}))
+    operator = DeltaTablesOperator(task_id="tables", root=root.format(root=tmp_path), delta_conn_id="lake")
+    assert operator.execute({}) == [f"{tmp_path}/feed"]
+
+
 def test_a_folder_without_tables_is_a_warning_as_its_mapped_tasks_are_skipped(tmp_path):
     with capture_logs() as logged:
         assert DeltaTablesOperator(task_id="tables", root=f"{tmp_path}/slver", pattern="s*").execute({}) == []

@@ -29,6 +29,12 @@ def local_path(uri: str) -> Path:
     return Path(path).absolute()
 
 
+def without_dots(path: str) -> str:
+    """A relative or local path without its parts ``.``, which name no folder; object stores would take them for one."""
+    kept = "/".join(part for part in path.split("/") if part != ".")
+    return kept or path[:1].replace(".", "")
+
+
 def is_relative(path: str) -> bool:
     """Whether a path of the log is relative to the table's root."""
     return not path.startswith("/") and not _SCHEME.match(path)
