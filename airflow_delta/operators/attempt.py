@@ -46,7 +46,14 @@ class Attempt:
 
     @classmethod
     def begin(
-        cls, hook: DeltaHook, statement: Statement, context: Context, *, scratch_uri: str | None, on_clear: OnClear
+        cls,
+        hook: DeltaHook,
+        statement: Statement,
+        context: Context,
+        *,
+        scratch_uri: str | None,
+        on_clear: OnClear,
+        in_worker: bool = False,
     ) -> Attempt:
         """The attempt that begins now; its token is the task's, which the first try has stored.
 
@@ -56,6 +63,7 @@ class Attempt:
             context: Airflow's context of the task run.
             scratch_uri: The operator's own location for results.
             on_clear: Whether a cleared task keeps its token.
+            in_worker: Whether no job can do it, so that the worker has to read the table.
 
         Raises:
             DeltaError: There is no table, the worker cannot read it, or results have no location.
@@ -64,7 +72,7 @@ class Attempt:
         scratch = scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
         if scratch is not None:
             absolute(scratch, "driver and worker would resolve it against different working directories")
-        head = visible_head(hook, resolved.table, scratch)
+        head = _head(hook, resolved.table) if in_worker else visible_head(hook, resolved.table, scratch)
         first = resolved.statements[0] if isinstance(resolved, SequenceStatement) else resolved
         is_of_staged = isinstance(first, ExpectStatement) and first.staged is not None
         if head == NO_TABLE and not is_of_staged and not isinstance(first, _NEED_NO_TABLE):
@@ -92,8 +100,6 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
 
 def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:
     """The table's version as the worker sees it; None when it cannot read the table, and results have another location."""
-    from airflow_delta.watch.commit_watch import head_version
-
     if not hook.workers_see_tables:
         if scratch is None:
             detail = f"workers have no access to the tables of the connection {hook.delta_conn_id!r}"
@@ -104,11 +110,17 @@ def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None
             raise ScratchUriNeededError(table=table, detail="only the job knows where the table of this name lies")
         return None
     try:
-        return head_version(hook.log_store(table))
+        return _head(hook, table)
     except (PermissionError, StorageAccessError, UnsupportedStorageError):
         if scratch is None:
             raise
     return None
+
+
+def _head(hook: DeltaHook, table: str) -> int:
+    from airflow_delta.watch.commit_watch import head_version
+
+    return head_version(hook.log_store(table))
 
 
 def origin_of(context: Context, token: str) -> Origin:

@@ -49,6 +49,9 @@ class DeltaCoreOperator(DeltaJobOperator):
         super().__init__(**kwargs)
         self.engine = engine
 
+    def _begin(self, context: Context, *, in_worker: bool = False) -> Attempt:
+        return super()._begin(context, in_worker=in_worker or self.engine == "worker")
+
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         from airflow_delta.jobs.outcome import with_dry_run_flag
         from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables

@@ -217,7 +217,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             DeltaError: The statement failed; the text says what was expected, what was found and what to do.
         """
         self._tables = None  # another try, which `dag.test` makes with the same operator
-        attempt = Attempt.begin(self.hook, self.statement(), context, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
+        attempt = self._begin(context)
         if not attempt.token.is_new:
             found = self._find_commit(attempt)
             if found is not None:
@@ -225,6 +225,16 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         with report_conflicts(context):
             document = self._perform(attempt, context)
         return self._deliver(document, context)
+
+    def _begin(self, context: Context, *, in_worker: bool = False) -> Attempt:
+        return Attempt.begin(
+            self.hook,
+            self.statement(),
+            context,
+            scratch_uri=self.scratch_uri,
+            on_clear=self.on_clear,
+            in_worker=in_worker,
+        )
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         """Run the statement in a Spark job; the document of its outcome. Raises the job's error."""

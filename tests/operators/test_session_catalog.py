@@ -13,8 +13,11 @@ from airflow_delta.operators import (
     AlterStatement,
     DeltaAlterOperator,
     DeltaDropOperator,
+    DeltaMaintenanceOperator,
     DeltaSqlOperator,
     DeltaStatementsOperator,
+    DeltaTableHealthOperator,
+    DeltaVacuumOperator,
     SqlSource,
     WriteStatement,
 )
@@ -80,3 +83,13 @@ def test_the_worker_passes_names_on_and_says_what_it_cannot_do_with_them(lake, m
     alter = {"task_id": "alter", "changes": AddColumns("a INT"), "conn_id": "spark_local", **named}
     (error,) = run_task(lambda: DeltaAlterOperator(**alter), dag_id="session_alter").errors
     assert isinstance(error, ScratchUriNeededError)
+
+
+@pytest.mark.parametrize("operator", [DeltaTableHealthOperator, DeltaVacuumOperator, DeltaMaintenanceOperator])
+def test_what_the_worker_alone_is_to_do_with_a_name_is_refused_before_a_scratch_location_is_asked_for(
+    monkeypatch, run_task, operator
+):
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "delta", "extra": {"catalog": "spark"}}))
+    given = {"task_id": "t", "table": "sales.orders", "engine": "worker", "delta_conn_id": "lake"}
+    (error,) = run_task(lambda: operator(**given), dag_id=f"session_{operator.__name__}").errors
+    assert isinstance(error, InvalidCatalogError)
