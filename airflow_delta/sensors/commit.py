@@ -57,7 +57,8 @@ class DeltaCommitSensor(DeltaWaitSensor):
         since: ``"first_poke"`` waits for a commit after the first poke (templated), and misses what was committed before that:
             ``after_timestamp`` does not. Retries and reschedules keep that version, a cleared task takes a new one.
         run_of: Wait for the commit of a DAG run (templated): ``{"dag_id": ..., "logical_date": ...}`` or ``run_id``, and
-            ``task_id`` and ``map_index`` where it has several. All commits that the log holds are searched, from the oldest on:
+            ``task_id`` and ``map_index`` where it has several; a commit that was staged is of the run that staged it, and of
+            the one that published it. All commits that the log holds are searched, from the oldest on:
             where the run was cleared, or the logical date has several runs, the first commit is found. A task that commits
             nothing, such as a MERGE without matches, is never found.
         fresh_within: Wait until the table's data is at most so old (templated): until a commit that changes rows was made in

@@ -11,6 +11,9 @@ from airflow_delta.core.errors.conflict import RECORD_KEY
 LATEST_TIME = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since the epoch: no time that anything here can show lies behind it."""
 
+PUBLISHED_BY_KEY = "published_by"
+"""Key of a commit's record with the run that published it; the other members are of the run that staged it."""
+
 _LONG = 1 << 63
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_delta.core.actions import CommitInfo, Metadata
+from airflow_delta.core.actions.commit_info import PUBLISHED_BY_KEY
 from airflow_delta.core.errors import (
     InvalidStatementError,
     LogGapError,
@@ -202,9 +203,14 @@ def find_produced(
 
 
 def is_produced_by(info: CommitInfo, wanted: Mapping[str, Any]) -> bool:
-    """Whether the commit's record of the run that requested it has all the wanted members; see ``find_produced``."""
-    record = info.origin.record
-    return bool(record) and all(_is(record.get(name), value) for name, value in wanted.items())
+    """Whether the commit's record of the run that requested it has all the wanted members; see ``find_produced``.
+
+    What was staged is the commit of the run that staged it, and of the one that published it.
+    """
+    runs = (info.origin.record, info.origin.record.get(PUBLISHED_BY_KEY))
+    return any(
+        isinstance(run, Mapping) and run and all(_is(run.get(name), value) for name, value in wanted.items()) for run in runs
+    )
 
 
 def _is(found: Any, wanted: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_delta.core.actions import CommitInfo, Origin
+from airflow_delta.core.actions.commit_info import PUBLISHED_BY_KEY
 from airflow_delta.core.errors import (
     CommitConflictError,
     DeltaError,
@@ -46,9 +47,6 @@ from airflow_delta.core.transaction.conflict_checker import check_conflicts
 from airflow_delta.core.transaction.in_commit_timestamps import are_enabled, with_time
 from airflow_delta.core.transaction.staged_commit import StagedCommit
 from airflow_delta.core.transaction.winning_commit import WinningCommit
-
-PUBLISHED_BY_KEY = "published_by"
-"""Key of a commit's record with the run that published it; the other members are of the run that staged it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

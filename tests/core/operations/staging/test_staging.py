@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from airflow_delta.core.actions import Metadata, Origin, Protocol
+from airflow_delta.core.actions.commit_info import PUBLISHED_BY_KEY
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     AccessDeniedError,
@@ -20,7 +21,6 @@ from airflow_delta.core.errors import (
     StagedCommitPublishedError,
     StorageUnavailableError,
 )
-from airflow_delta.core.operations.publication import PUBLISHED_BY_KEY
 from airflow_delta.core.operations.staged_folder import STAGED_FOLDER, decide
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.staging_area import StagingArea
@@ -363,6 +363,17 @@ def test_a_commit_that_was_published_names_who_staged_and_who_published_it(table
     published_by = {"dag_id": "dag", "task_id": "publish"}
     assert info.origin.record == {"dag_id": "dag", "task_id": "stage", PUBLISHED_BY_KEY: published_by}
     assert info.timestamp >= handle["created"] + 3_600_000
+
+
+def test_a_commit_that_was_published_is_found_by_the_run_that_staged_and_by_the_one_that_published_it(table):
+    handle = table.stage(3, origin=Origin(token="t", record={"dag_id": "dag", "task_id": "stage", "run_id": "r1"})).staged
+    table.log.publish(handle, origin=Origin(token="p", record={"dag_id": "dag", "task_id": "publish", "run_id": "r2"}))
+    staged_by, published_by = {"task_id": "stage", "run_id": "r1"}, {"task_id": "publish", "run_id": "r2"}
+    for run in (staged_by, published_by):
+        entry = table.log.produced_by(dag_id="dag", **run)
+        assert entry is not None
+        assert entry.version == table.log.snapshot().version
+    assert table.log.produced_by(dag_id="dag", task_id="publish", run_id="r1") is None
 
 
 def test_a_published_commit_has_the_time_of_its_publication_where_commits_carry_times(tmp_path):
