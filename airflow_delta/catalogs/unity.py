@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -25,15 +26,22 @@ from airflow_delta.catalogs.errors import (
 from airflow_delta.catalogs.spark_form import TABLE_ID
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.catalogs.vended_credentials import StorageCredential, credential_for
+from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.schema import schema_json
-from airflow_delta.core.table_features.feature import CATALOG_MANAGED
+from airflow_delta.core.table_features.feature import (
+    CATALOG_MANAGED,
+    FEATURES,
+    FEATURES_READER_VERSION,
+    FEATURES_WRITER_VERSION,
+)
 
 _ROOT = "/api/2.1/unity-catalog/delta/v1"
 _ABSENT = {"NoSuchCatalogException", "NoSuchSchemaException", "NoSuchTableException"}
 _PASSING = {HTTPStatus.TOO_MANY_REQUESTS, *range(500, 600)}
 _MOST_BYTES = 64 * 1024 * 1024
-_DERIVED = ("delta.feature.", "delta.rowTracking.rowIdHighWaterMark", "delta.clusteringColumns")
+_FEATURE = "delta.feature."
+_DERIVED = (_FEATURE, "delta.rowTracking.rowIdHighWaterMark", "delta.clusteringColumns")
 _TYPES = {"elementType": "element-type", "containsNull": "contains-null", "keyType": "key-type", "valueType": "value-type"}
 _TYPES |= {"valueContainsNull": "value-contains-null"}
 _NAMES_IN_DELTA = {theirs: ours for ours, theirs in _TYPES.items()}
@@ -119,9 +127,7 @@ class UnityCatalog:
     def create(self, name: TableName, table: TableDescription) -> None:
         """Register the table as an external one."""
         body = {
-            "name": name.table,
             "location": table.location_uri,
-            "table-type": "EXTERNAL",
             "columns": _columns(table),
             "partition-columns": list(table.partition_columns),
             "protocol": _protocol(table),
@@ -129,10 +135,14 @@ class UnityCatalog:
             "last-commit-timestamp-ms": table.timestamp,
             **({"comment": table.comment} if table.comment else {}),
         }
-        answer = self._request("POST", name, self._schema_path(name), body, privilege="CREATE TABLE")
+        self._set_version(name, self._register(name, body), table)
+
+    def _register(self, name: TableName, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        external = {"name": name.table, "table-type": "EXTERNAL", **body}
+        answer = self._request("POST", name, self._schema_path(name), external, privilege="CREATE TABLE")
         if answer is None:
             raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
-        self._set_version(name, self._metadata(name, answer), table)
+        return self._metadata(name, answer)
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
         """Make Unity Catalog's table say what the table is; where the location differs, it is registered anew."""
@@ -143,7 +153,12 @@ class UnityCatalog:
             if found.get("table-type") != "EXTERNAL":
                 raise TableNameTakenError(catalog=self.label, name=str(name), table=table.location, location=entry.location)
             self.drop(name)
-            self.create(name, table)
+            try:
+                self.create(name, table)
+            except DeltaError:
+                with suppress(DeltaError):  # the error of the new one says what to do
+                    self._register(name, _registration(found))
+                raise
             return
         self._set_version(name, found, table, *_updates(_texts(found.get("properties")), table))
 
@@ -255,6 +270,29 @@ def _updates(existing: Mapping[str, str], table: TableDescription) -> list[Mappi
         *([{"action": "remove-properties", "removals": removed}] if removed else []),
         {"action": "set-table-comment", "comment": table.comment or ""},
     ]
+
+
+def _registration(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What registers a table again as it was found, less the version that was published last."""
+    properties = _texts(found.get("properties"))
+    comment = properties.get("comment") or found.get("comment")
+    readers, writers = (natural_number(properties.get(f"delta.min{kind}Version")) for kind in ("Reader", "Writer"))
+    features = sorted(key.removeprefix(_FEATURE) for key in properties if key.startswith(_FEATURE))
+    for_readers = [name for name in features if name in FEATURES and FEATURES[name].for_readers]
+    return {
+        "location": found.get("location"),
+        "columns": found.get("columns"),
+        "partition-columns": found.get("partition-columns") or [],
+        "protocol": {
+            "min-reader-version": readers or 1,
+            "min-writer-version": writers or 2,
+            **({"reader-features": for_readers} if readers == FEATURES_READER_VERSION else {}),
+            **({"writer-features": features} if writers == FEATURES_WRITER_VERSION else {}),
+        },
+        "properties": {key: text for key, text in properties.items() if key != "comment" and not _is_derived(key)},
+        "last-commit-timestamp-ms": natural_number(found.get("last-commit-timestamp-ms")) or 0,
+        **({"comment": comment} if comment else {}),
+    }
 
 
 def _protocol(table: TableDescription) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """Unity Catalog, by a strict server of the tests' own."""
 
 import threading
+from dataclasses import replace
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -183,6 +184,18 @@ def test_a_token_goes_to_no_host_without_tls(host):
     with pytest.raises(InvalidCatalogError) as refused:
         UnityCatalog(host, token="secret-token")
     assert "pw" not in str(refused.value)
+
+
+def test_a_name_that_cannot_be_moved_stays_that_of_its_table(catalog, unity, root):
+    before = publish(catalog, ORDERS, described(f"{root}/orders"))
+    server = dict(unity.tables["main", "sales", "orders"])
+    unity.forbidden = {f"{root}/elsewhere"}
+    with pytest.raises(CatalogAccessDeniedError):
+        publish(catalog, ORDERS, described(f"{root}/elsewhere", table_id="another"), relocate=True)
+    assert resolve(catalog, ORDERS) == replace(before, version=None)
+    made_anew = {"etag", "table-uuid", "created-time", "updated-time", "last-commit-version"}
+    kept = {key: value for key, value in server.items() if key not in made_anew}
+    assert {key: value for key, value in unity.tables["main", "sales", "orders"].items() if key not in made_anew} == kept
 
 
 def test_a_managed_table_is_never_moved(catalog, unity, root):

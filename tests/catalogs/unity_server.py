@@ -107,6 +107,8 @@ class Unity:
     requests: list = field(default_factory=list)
     vend: Callable | None = None
     """Gives the config of a credential for an operation, and when it ends."""
+    forbidden: set = field(default_factory=set)
+    """Locations at which no table may be made."""
     failing: int = 0
     """How many requests from now on are answered with 500."""
 
@@ -185,6 +187,8 @@ class Unity:
         check_protocol(body["protocol"])
         check_properties(body["properties"])
         key = (catalog, schema, body["name"])
+        if body["location"] in self.forbidden:
+            raise Refusal(403, "PermissionDeniedException", "alice lacks CREATE EXTERNAL TABLE there")
         if key in self.tables:
             raise Refusal(409, "AlreadyExistsException", f"{'.'.join(key)} exists")
         now = int(time.time() * 1000)
