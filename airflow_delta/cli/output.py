@@ -208,12 +208,14 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
 
 
 def result(found: Any, *, as_json: bool) -> None:
-    """The fields of a result."""
+    """The fields of a result; of its commit people are shown what failed behind it, as the rest is in the history."""
     document = asdict(found)
     if as_json:
         _print_json(document)
-    else:
-        _print(_pairs(document))
+        return
+    commit = document.pop("commit", None) or {}
+    warnings = {"warnings": failures} if (failures := commit.get("hook_failures")) else {}
+    _print(_pairs({**document, **warnings}))
 
 
 def health(found: TableHealth, *, as_json: bool) -> None:

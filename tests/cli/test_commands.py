@@ -213,6 +213,14 @@ def test_restore_of_what_cannot_come_back_is_refused_before_it_asks(table, wante
     assert "?" not in result.stderr
 
 
+def test_of_a_restore_people_are_shown_figures_and_not_the_record_of_the_commit(table):
+    shown = run("restore", table, "--version", 0, "--yes")
+    assert "num_restored_files" in shown
+    assert "commit_info" not in shown
+    assert "IsolationLevel" not in shown
+    assert run_json("restore", table, "--version", 1, "--yes")[0]["commit"]["version"] == 4
+
+
 def test_restore_needs_one_version(table):
     run("restore", table, "--yes", code=2)
     run("restore", table, "--version", 0, "--timestamp", "2024-01-01", "--yes", code=2)

@@ -219,7 +219,7 @@ class RetentionTooShortError(DeltaError):
 
     code = "DELTA_RETENTION_TOO_SHORT"
     message = "the retention of {retention_hours} h for the vacuum of {table} is less than the minimum of {minimum_hours} h"
-    remedy = "use at least the table's delta.deletedFileRetentionDuration, or set enforce_retention=False"
+    remedy = "use at least the table's delta.deletedFileRetentionDuration, or set enforce_retention=False (--force)"
     table: str
     retention_hours: float
     minimum_hours: float

@@ -58,8 +58,9 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
     allowed = (*allowed_prefixes, *ambient_prefixes())
     if scheme == "file":
         if storage_options:
+            detail = f"a local table has no storage options, found {', '.join(sorted(storage_options))}"
             raise UnsupportedStorageError(
-                uri=uri, detail=f"a local table has no storage options, found ({sorted(storage_options)})"
+                uri=uri, detail=detail, cure="leave the storage options out, or name a table in a store"
             )
         return LocalLogStore(uri, allowed_prefixes=allowed)
     if scheme == "memory":
