@@ -12,7 +12,7 @@ from airflow.sdk import Context, get_current_context
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import AsOf, PinnedTable, PinStatement, Statement, Version
-from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.fields import is_template, shortened
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
@@ -134,12 +134,24 @@ class DeltaPinOperator(DeltaCoreOperator):
         if not isinstance(chosen, Mapping):
             detail = f"{CONF_KEY} in the run's conf must be a JSON object, found {chosen!r}"
             raise InvalidStatementError(statement="PIN", detail=detail)
+        tables = [*_named(self.tables, self.as_of)]
+        self._check_chosen(chosen, context)
 
         def requested(alias: str, table: str, as_of: AsOf | None) -> PinnedTable:
             version = chosen.get(alias, chosen.get(table))
             return PinnedTable(alias=alias, table=table, as_of=as_of if version is None else Version(version))
 
-        return tuple(self.hook.resolve_table_uris(requested(*named)) for named in _named(self.tables, self.as_of))
+        return tuple(self.hook.resolve_table_uris(requested(*named)) for named in tables)
+
+    def _check_chosen(self, chosen: Mapping[str, Any], context: Context) -> None:
+        """Refuse versions of what no task pins: the run would read others than it was told to."""
+        known = [*self.tables, *self.tables.values()]
+        unknown = [name for name in chosen if name not in known]
+        pins = [task for task in context["dag"].tasks if issubclass(task.operator_class, DeltaPinOperator)]
+        if unknown and len(pins) == 1 and context["ti"].map_index in {None, -1}:  # else they may be another task's
+            aliases = " or ".join(map(repr, self.tables))
+            detail = f"{CONF_KEY} in the run's conf names {shortened(unknown[0])}, expected {aliases}"
+            raise InvalidStatementError(statement="PIN", detail=f"{detail}, or a table as the DAG writes it")
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         pins = super()._deliver(document, context)["details"]["pins"]

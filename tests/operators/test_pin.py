@@ -175,9 +175,22 @@ def test_versions_of_the_runs_conf_go_before_as_of(table, run_task):
     tables = {"by_alias": str(table), "by_table": f"{table}/", "other": f"{table}//"}
     run = run_task(
         lambda: DeltaPinOperator(task_id="pin", tables=tables, as_of=Version(0)),
-        run_conf={"delta_versions": {"by_alias": 1, f"{table}/": "2", "of another task": 7}},
+        more=lambda _: DeltaPinOperator(task_id="another", tables={"of_another_task": str(table)}),
+        run_conf={"delta_versions": {"by_alias": 1, f"{table}/": "2", "of_another_task": 0}},
     )
     assert pinned(run) == {"by_alias": 1, "by_table": 2, "other": 0}
+
+
+@pytest.mark.parametrize("name", ["Orders", "order", "/lake/orders"])
+def test_a_version_of_the_runs_conf_for_what_no_task_pins_is_refused(table, run_task, name):
+    run = run_task(
+        lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(0)),
+        dag_id="no_such_alias",
+        run_conf={"delta_versions": {name: 1}},
+    )
+    error = pinned(run)
+    assert isinstance(error, InvalidStatementError)
+    assert f"{name!r}, expected 'orders'" in error.detail
 
 
 @pytest.mark.parametrize("conf", [[1], {"orders": "latest"}, {"orders": [1]}])
