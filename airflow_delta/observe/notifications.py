@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from importlib import import_module
 from typing import Any
 
 from airflow.providers.common.compat.sdk import BaseNotifier
 from airflow.sdk import Context
 
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.errors import DeltaError, InvalidStatementError
+from airflow_delta.core.statements.fields import shortened
 from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY, conflict_report
 from airflow_delta.hooks.retry_policy import LOST_RACES
@@ -46,6 +49,9 @@ class DeltaConflictNotifier(BaseNotifier):
             (templated). Default: all.
         min_try: From which try on.
         message: The text (templated, with ``delta_conflict``).
+
+    Raises:
+        InvalidStatementError: ``only`` names what is no error of this package, and so would never be notified.
     """
 
     template_fields: Sequence[str] = ("tables", "message")
@@ -62,7 +68,7 @@ class DeltaConflictNotifier(BaseNotifier):
     ) -> None:
         super().__init__(*(() if context is None else (context,)))  # before Airflow 3.1 it takes none
         self.then = (then,) if callable(then) else tuple(then)
-        self.only = (only,) if isinstance(only, str | type) else tuple(only)
+        self.only = _checked((only,) if isinstance(only, str | type) else tuple(only))
         self.tables = (tables,) if isinstance(tables, str) else None if tables is None else tuple(tables)
         self.min_try = min_try
         self.message = message
@@ -111,3 +117,22 @@ class DeltaConflictNotifier(BaseNotifier):
         dag = context.get("dag")
         named: Any = {**context, "dag": dag}  # before Airflow 3.1 it must be there
         return self.render_template(content, named, self.get_template_env(dag=dag))
+
+
+def _checked(only: tuple[ErrorFilter, ...]) -> tuple[ErrorFilter, ...]:
+    for kind in only:
+        is_error = isinstance(kind, type) and issubclass(kind, DeltaError)
+        if is_error or (isinstance(kind, str) and kind in _codes()):
+            continue
+        meant = get_close_matches(str(kind).upper(), _codes(), n=1)
+        hint = f"; did you mean {meant[0]!r}?" if meant else ""
+        detail = f"only must hold errors of this package or their codes, found {shortened(kind)}{hint}"
+        raise InvalidStatementError(statement="DeltaConflictNotifier", detail=detail)
+    return only
+
+
+def _codes() -> frozenset[str]:
+    """The codes of all errors: those of a room are known when it is loaded."""
+    for room in ("catalogs", "core", "hooks", "jobs", "shipping", "spark", "watch"):
+        import_module(f"airflow_delta.{room}.errors")
+    return DeltaError.codes()

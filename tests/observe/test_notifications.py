@@ -6,7 +6,12 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk import BaseNotifier
 
-from airflow_delta.core.errors import ConcurrentAppendError, ConcurrentDeleteReadError, SchemaMismatchError
+from airflow_delta.core.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteReadError,
+    InvalidStatementError,
+    SchemaMismatchError,
+)
 from airflow_delta.observe.notifications import DeltaConflictNotifier
 from tests.airflow_versions import AIRFLOW
 
@@ -86,6 +91,17 @@ def test_filters_by_error_table_and_try(filters, is_notified):
     seen = []
     DeltaConflictNotifier(then=[seen.append], **filters)(context())
     assert bool(seen) is is_notified
+
+
+@pytest.mark.parametrize("only", ["DELTA_CONCURRENT_APEND", "ConcurrentAppendError", ValueError, ["DELTA_CONCURRENT_WRITE", 1]])
+def test_a_filter_that_no_error_can_pass_is_refused_when_the_dag_is_parsed(only):
+    with pytest.raises(InvalidStatementError, match="only must hold errors"):
+        DeltaConflictNotifier(then=print, only=only)
+
+
+@pytest.mark.parametrize("code", ["DELTA_DRIVER_LOST", "DELTA_SPARK_TARGET", "DELTA_COMMITS_CLEANED_UP"])
+def test_a_filter_may_name_an_error_of_any_room(code):
+    assert DeltaConflictNotifier(then=print, only=code).only == (code,)
 
 
 def test_one_that_fails_stops_no_other_notifier():

@@ -59,6 +59,11 @@ class DeltaError(Exception):
         return {"code": self.code, "retryable": self.retryable, "text": str(self), "attributes": json_value(self.attributes())}
 
     @staticmethod
+    def codes() -> frozenset[str]:
+        """The codes of all errors whose modules are loaded."""
+        return frozenset(_REGISTRY)
+
+    @staticmethod
     def from_json(document: dict[str, Any]) -> DeltaError | None:
         """The error that ``to_json`` described, or None when its code or its fields are not of this version of the package."""
         error = _REGISTRY.get(document["code"])
