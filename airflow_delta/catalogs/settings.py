@@ -22,6 +22,11 @@ VARIABLE = "AIRFLOW_DELTA_CATALOG"
 
 _WORD = re.compile(r"[a-z_]{1,30}")
 _NOT_OF_USERS = {"type", "credentials", "principal"}
+_SECRET_WORDS = {"conn_id", "token", "password", "login"}
+_OF_SECRETS = (
+    "a delta connection names the connection with the token in conn_id, --catalog and the variable "
+    f'{VARIABLE} have it as "credentials": {{"token": "..."}}'
+)
 TYPES = ("glue", "hive", "unity", "spark")
 _MAINTENANCE = {work.name.lower(): work for work in Maintenance}
 _PACKAGES = {"glue": "boto3", "hive": "pymetastore", "unity": "urllib3"}
@@ -124,7 +129,8 @@ def _of_members(unknown: Iterable[Any], known: Iterable[str]) -> str:
     """What is wrong with the members of an object; of what it holds only words are shown, as the rest may be a secret."""
     expected = f"expected a type, or an object with type and some of {', '.join(sorted({*known} - _NOT_OF_USERS))}"
     words = sorted(name for name in unknown if isinstance(name, str) and _WORD.fullmatch(name))
-    return f"{expected}; found {', '.join(words)}" if words else expected
+    hint = f"; {_OF_SECRETS}" if _SECRET_WORDS.intersection(words) else ""
+    return f"{expected}; found {', '.join(words)}{hint}" if words else expected
 
 
 def catalog_secrets() -> set[str]:

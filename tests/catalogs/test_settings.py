@@ -57,3 +57,10 @@ def test_an_unknown_member_is_named_and_a_secret_is_not():
     assert str(refused.value).count("found url.") == 1
     assert "dapi" not in str(refused.value)
     assert " credentials" not in str(refused.value)
+
+
+@pytest.mark.parametrize("member", ["token", "conn_id"])
+def test_a_token_where_it_does_not_belong_is_told_where_it_does(member):
+    with pytest.raises(InvalidCatalogError, match=r'"credentials": \{"token"') as refused:
+        CatalogSettings.parse({"type": "unity", "uri": "https://unity.example", member: "secret-token"})
+    assert "secret-token" not in str(refused.value)
