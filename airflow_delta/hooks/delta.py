@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHo
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.created_tables import created_tables
-from airflow_delta.core.statements.fields import converted_value
+from airflow_delta.core.statements.fields import converted_value, shortened
 from airflow_delta.core.statements.json_form import map_queries, map_tables
 from airflow_delta.core.statements.validation import require_type
 from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from airflow_delta.core.storage.log_store import LogStore
 
 Value = TypeVar("Value")
+
+_QUOTED_PATH = re.compile(r"delta\.`([^`]*/[^`]*)`", re.IGNORECASE)
 
 
 class DeltaHook(BaseHook):
@@ -98,13 +101,16 @@ class DeltaHook(BaseHook):
         """The URI of a table: as given, where the catalog says, or below the table root where it is a relative path.
 
         Raises:
-            InvalidStatementError: It is no text.
+            InvalidStatementError: It is no text, or a path as only SQL texts name it.
             RelativePathError: It is relative, and the connection has no table root; or it is what a template without a value
                 renders to, which would be a table of that name.
             DeltaConnectionError: The connection is missing, or its table root is relative itself.
             TableNameNotFoundError: The catalog does not know the name; and the other errors of ``catalogs.errors``.
         """
         require_type("the URI of a table", "table", table, str)
+        if (quoted := _QUOTED_PATH.fullmatch(table)) is not None:  # it would be a relative path
+            detail = f"{shortened(table)} is how SQL texts name a path; write {quoted[1]}"
+            raise InvalidStatementError(statement="the URI of a table", detail=detail)
         name = self.table_name(table)
         if name is not None:
             return self._location(name, may_be_new=False)

@@ -97,6 +97,13 @@ def test_a_relative_name_lies_below_the_table_root(connection, table, uri):
     assert connection("lake", host="s3://lake/tables/").table_uri(table) == uri
 
 
+@pytest.mark.parametrize("table", ["delta.`/lake/orders`", "DELTA.`s3://lake/orders`"])
+@pytest.mark.parametrize("extra", [{}, {"catalog": {"type": "hive", "uri": "thrift://metastore:9083"}}])
+def test_a_path_as_sql_texts_name_it_is_no_relative_path(connection, extra, table):
+    with pytest.raises(InvalidStatementError, match=r"how SQL texts name a path; write [/s]"):
+        connection("lake", host="s3://lake/tables/", extra=extra).table_uri(table)
+
+
 def test_what_a_template_without_a_value_renders_to_is_no_table_below_the_table_root(connection):
     hook = connection("lake", host="s3://lake/tables/")
     with pytest.raises(RelativePathError, match="such as an XCom that no task has pushed, renders to None"):
