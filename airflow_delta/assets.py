@@ -13,7 +13,7 @@ from airflow_delta.catalogs.table_name import TableName, is_path
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.validation import require_text
 from airflow_delta.core.storage.object_location import ObjectLocation
-from airflow_delta.core.storage.table_uri import absolute, local_path, scheme_of
+from airflow_delta.core.storage.table_uri import absolute, is_relative, local_path, scheme_of
 from airflow_delta.hooks.airflow_features import check_feature
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.asset_uri import named_uri, sanitize_uri
@@ -52,7 +52,8 @@ def delta_asset(
 
     Raises:
         InvalidStatementError: The table is no text, or its URI holds credentials, or names no bucket, or its local path has a
-            ``?`` or ``#``, behind which Airflow drops the rest; or a watcher's argument is given without ``watch``.
+            ``?`` or ``#``, behind which Airflow drops the rest; or a watcher's argument is given without ``watch``; or the name
+            is a path, and the table none, as in the wrong order.
         InvalidTableNameError: It is neither a URI nor a name of two or three parts.
         RelativePathError: It is a relative path, which would be another asset on each machine.
         AirflowFeatureMissingError: The table lies on Azure, and Airflow 3.0 would forget its container.
@@ -63,6 +64,9 @@ def delta_asset(
     if is_path(table):
         uri = sanitize_uri(absolute(table, "an asset has one URI on all machines"))
     else:
+        if name is not None and not is_relative(name):
+            detail = f"the name comes first, and then the table: delta_asset({table[:100]!r}, {name[:100]!r})"
+            raise InvalidStatementError(statement="delta_asset", detail=detail)
         uri = named_uri(TableName.parse(table), delta_conn_id)
     name = name or uri
     watchers = []

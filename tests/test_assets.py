@@ -59,6 +59,13 @@ def test_arguments_of_a_watcher_are_refused_where_nothing_watches():
         delta_asset("flights", "/lake/flights", start="earliest", poll_interval=5)
 
 
+@pytest.mark.parametrize("name", ["s3://lake/orders", "/lake/orders"])
+def test_name_and_table_in_the_wrong_order_are_refused(name):
+    with pytest.raises(InvalidStatementError, match="the name comes first"):
+        delta_asset(name, "lake.orders")
+    assert delta_asset("team/orders", "lake.orders").name == "team/orders"
+
+
 @pytest.mark.parametrize("table", ["s3://KEY:SECRET@lake/flights", "s3:///flights"])
 def test_credentials_in_a_uri_are_refused_and_not_shown(table):
     with pytest.raises(InvalidStatementError) as raised:

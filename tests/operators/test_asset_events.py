@@ -195,6 +195,12 @@ def test_an_unknown_word_is_refused_where_the_dag_is_written(asset):
         DeltaMergeOperator(task_id="merge", table="t", source="s", on="a = b", asset=asset, emit="sometimes")
 
 
+@pytest.mark.parametrize("wrap", [lambda asset: asset.name, lambda asset: asset.uri, lambda asset: [asset]])
+def test_what_is_no_asset_is_refused_where_the_dag_is_written(asset, wrap):
+    with pytest.raises(InvalidStatementError, match="asset must be one that delta_asset"):
+        DeltaMergeOperator(task_id="merge", table="t", source="s", on="a = b", asset=wrap(asset))
+
+
 def test_an_asset_that_is_an_outlet_already_is_none_twice(asset):
     assert declared_outlets([asset], asset) == [asset]
     assert declared_outlets(asset, asset) == [asset]
