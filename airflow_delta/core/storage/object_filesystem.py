@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import signature
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,6 +22,13 @@ _CLASSES = {
     ObjectService.S3: ("s3fs", "S3FileSystem"),
     ObjectService.GCS: ("gcsfs.core", "GCSFileSystem"),
     ObjectService.AZURE: ("adlfs", "AzureBlobFileSystem"),
+}
+_CURES = {
+    ObjectService.S3: "correct the storage options, which are those of s3fs, such as key, secret, endpoint_url; a region is "
+    'client_kwargs={"region_name": "eu-west-1"}',
+    ObjectService.GCS: "correct the storage options, which are those of gcsfs, such as token",
+    ObjectService.AZURE: "name the account, in abfss://container@account.dfs.core.windows.net/path or as the storage option "
+    "account_name, and correct the others, which are those of adlfs",
 }
 _SECRETS = frozenset(
     {"key", "secret", "token", "username", "password", "account_key", "sas_token", "client_secret", "connection_string"}
@@ -48,13 +56,31 @@ def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, An
         raise UnsupportedStorageError(uri=uri, detail=f"the package {package} is not installed", cure=cure) from error
     options = {name: value for name, value in storage_options.items() if name != ALLOW_UNSAFE}
     try:
-        return filesystem(**{**_account(location), **options, **_REMEMBER_NOTHING})
+        made: AbstractFileSystem = filesystem(**{**_account(location), **options, **_REMEMBER_NOTHING})
     # The text of an error may show a secret.
     except OSError as error:
         raise OSError(f"{uri}: no answer about the credentials ({type(error).__name__})") from None
     except Exception as error:  # noqa: BLE001 - each service has its own tree of errors
         detail = f"{name} does not take the storage options {sorted(options)} ({type(error).__name__})"
-        raise UnsupportedStorageError(uri=uri, detail=detail, cure="correct the storage options") from None
+        raise UnsupportedStorageError(uri=uri, detail=detail, cure=_CURES[location.service]) from None
+    if location.service is ObjectService.S3:
+        _check_s3_options(uri, made, options)
+    return made
+
+
+def _check_s3_options(uri: str, filesystem: AbstractFileSystem, options: Mapping[str, Any]) -> None:
+    """Refuse what s3fs would only refuse at the first request, where it looks like a storage that gives no answer."""
+    session = import_module("aiobotocore.session").AioSession
+    unknown = sorted(filesystem.kwargs.keys() - signature(session).parameters.keys())
+    if unknown:
+        detail = f"s3fs has no storage options {', '.join(unknown)}"
+        raise UnsupportedStorageError(uri=uri, detail=detail, cure=_CURES[ObjectService.S3])
+    endpoint = options.get("endpoint_url")
+    if isinstance(endpoint, str) and not re.match("https?://", endpoint, re.IGNORECASE):
+        cure = "write it with http:// or https://"
+        raise UnsupportedStorageError(
+            uri=uri, detail="its endpoint_url is no URL", cure=cure
+        )  # not shown: it may hold a secret
 
 
 def secrets_of(storage_options: Mapping[str, Any]) -> set[str]:

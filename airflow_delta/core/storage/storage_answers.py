@@ -77,7 +77,9 @@ _BY_ARROW_NAME = {
 }
 _CLIENT_ERRORS, _SERVER_ERRORS = 300, 500
 # Errors that come before any request is sent.
-_NO_IDENTITY = re.compile(r"Credential|Unauthorized|TokenRetrieval|ProfileNotFound|ParamValidation|ClientAuthentication")
+_NO_IDENTITY = re.compile(
+    r"Credential|Unauthorized|TokenRetrieval|ProfileNotFound|ParamValidation|ClientAuthentication|Signing"
+)
 _PACKAGES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "http", "requests", "s3fs", "urllib3"})
 _QUERY = re.compile(r"\?[^\s'\"]*")  # where signatures are
 

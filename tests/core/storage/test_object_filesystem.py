@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from airflow_delta.core.errors import UnsupportedStorageError
@@ -18,3 +20,25 @@ def test_what_goes_wrong_with_credentials_is_reported_without_them(monkeypatch, 
         object_filesystem(ObjectLocation.from_uri("gs://bucket/table"), {"token": "hush"})
     assert "hush" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("options", "detail"),
+    [
+        ({"endpoint": "http://127.0.0.1:9000"}, "no storage options endpoint"),
+        ({"Key": "hush", "region": "eu-west-1"}, "no storage options Key, region"),
+        ({"endpoint_url": "hush@127.0.0.1:9000"}, "endpoint_url is no URL"),
+    ],
+)
+def test_options_that_s3fs_would_refuse_at_the_first_request_are_refused_before_it(options, detail):
+    with pytest.raises(UnsupportedStorageError, match=detail) as caught:
+        object_filesystem(ObjectLocation.from_uri("s3://bucket/table"), options)
+    assert not caught.value.retryable
+    assert "hush" not in str(caught.value)
+
+
+def test_an_azure_container_without_an_account_says_where_the_account_goes(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AZURE_STORAGE_")]:
+        monkeypatch.delenv(name)
+    with pytest.raises(UnsupportedStorageError, match="name the account, in abfss://container@account"):
+        object_filesystem(ObjectLocation.from_uri("az://container/table"), {})

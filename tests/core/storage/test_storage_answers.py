@@ -10,6 +10,7 @@ from azure.core.exceptions import (
     ResourceNotFoundError,
     ServiceRequestError,
 )
+from azure.storage.blob._shared.authentication import AzureSigningError
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ParamValidationError
 from gcsfs.retry import HttpError
 from s3fs.errors import translate_boto_error
@@ -47,6 +48,7 @@ def azure(kind, status, code=None):
         (s3("InternalError", 500), Meaning.UNKNOWN),
         (s3("NotImplemented", 501), Meaning.UNSUPPORTED),
         (NoCredentialsError(), Meaning.REFUSED),
+        (AzureSigningError("Invalid base64-encoded string"), Meaning.REFUSED),
         (ParamValidationError(report="Invalid bucket name"), Meaning.REFUSED),
         (EndpointConnectionError(endpoint_url="http://x"), Meaning.UNKNOWN),
         (azure(ResourceExistsError, 409, "BlobAlreadyExists"), Meaning.TAKEN),
