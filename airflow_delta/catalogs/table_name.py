@@ -70,5 +70,5 @@ class TableName:
 
 
 def is_path(text: str) -> bool:
-    """Whether a text is a path or a URI rather than a name: it has a slash, a scheme, or no dot outside of backticks."""
-    return "/" in text or not is_relative(text) or "." not in re.sub(r"`(?:[^`]|``)*`", "", text)
+    """Whether a text is a path or URI rather than a name: with a slash, a scheme, only dots, or no dot outside of backticks."""
+    return "/" in text or not is_relative(text) or text in {".", ".."} or "." not in re.sub(r"`(?:[^`]|``)*`", "", text)

@@ -65,6 +65,7 @@ def test_every_name_is_read_back_from_its_text(table, schema, catalog):
         ("sales/orders", True),
         ("./sales.orders", True),
         ("orders", True),
+        (".", True),
         ("sales.orders", False),
         ("`sales`.`or.ders`", False),
     ],
