@@ -266,12 +266,19 @@ class DeltaHook(BaseHook):
             self._managed.pop(plain_location(entry.location), None)  # it may have been another table before
             self.remember_managed(filter(None, [ManagedTable.of(entry)]))
             return entry.location
-        below_root = None if self.table_root is None else f"{self.table_root}/{name.schema}/{name.table}"
+        below_root = None if self.table_root is None else f"{self.table_root}/{self._folder(name)}/{name.table}"
         location = self.catalog.default_location(name) or below_root
         if location is None:
             detail = f"the schema of the new table {name} has no location"
             raise self._error(detail, "set the table root (the host) of the connection, below which it is created")
         return without_file_scheme(location)
+
+    def _folder(self, name: TableName) -> str:
+        """The folder of a schema below the table root, which schemas of one name in two catalogs of Unity do not share."""
+        settings = self.catalog_settings
+        own = settings.name if settings is not None and settings.type == "unity" else name.catalog
+        is_own = name.catalog is None or name.catalog.lower() == (own or "").lower()
+        return name.schema if is_own else f"{name.catalog}.{name.schema}"
 
     @property
     def managed_tables(self) -> tuple[ManagedTable, ...]:

@@ -105,6 +105,16 @@ def test_a_table_named_by_its_path_is_published_nowhere(unity, tmp_path, run_tas
     assert (run.state, "catalog" in run.result["details"], unity.tables) == ("success", False, {})
 
 
+def test_new_tables_of_one_name_in_two_catalogs_are_two_tables(unity, tmp_path, run_task):
+    unity.schemas.add(("dev", "sales"))
+    made = [
+        run_task(lambda table=table: create(table=table), dag_id=table) for table in ("main.sales.orders", "dev.sales.orders")
+    ]
+    assert [run.errors for run in made] == [[], []]
+    assert [run.result["table"] for run in made] == [f"{tmp_path}/sales/orders", f"{tmp_path}/dev.sales/orders"]
+    assert resolve(unity.client, ORDERS).location == f"{tmp_path}/sales/orders"
+
+
 def test_a_dry_run_is_published_nowhere(unity, run_task):
     run = run_task(lambda: create(dry_run=True))
     assert (run.state, unity.tables) == ("success", {})
