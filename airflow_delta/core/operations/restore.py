@@ -27,7 +27,7 @@ from airflow_delta.core.operations.missing_files import missing_files
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import check_contained, deletion_vector_files
 from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
-from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, physical_name
+from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, greatest_id, physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.properties import required_by_catalog
 from airflow_delta.core.table_features.feature import CLUSTERING, columns_of, writer_features
@@ -185,9 +185,9 @@ def file_difference(current: pa.Table, wanted: pa.Table) -> FileDifference:
 def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
     """The metadata of ``target``; what only counts upwards stays as in ``latest`` where it is further."""
     configuration = dict(target.configuration)
-    ids = [metadata.configuration.get(MAX_ID_PROPERTY, "") for metadata in (target, latest)]
-    if all(id_.isdecimal() for id_ in ids):
-        configuration[MAX_ID_PROPERTY] = max(ids, key=int)
+    # Also where the version is from before the columns were mapped: they may be mapped again.
+    if (last := greatest_id(latest.configuration)) > greatest_id(configuration):
+        configuration[MAX_ID_PROPERTY] = str(last)
     schema = parse_schema(target.schema_string)
     merged = _with_high_water_marks(schema, columns_of(target), columns_of(latest))
     schema_string = target.schema_string if merged == schema else schema_json(merged)

@@ -25,6 +25,7 @@ NESTED_IDS_KEY: Final = "delta.columnMapping.nested.ids"
 
 _KEYS = frozenset({ID_KEY, PHYSICAL_NAME_KEY, NESTED_IDS_KEY})
 _MAX_ID = (1 << 31) - 1
+_MAX_DIGITS = 19  # as many as 64 bits hold
 
 
 class MappingMode(StrEnum):
@@ -46,6 +47,12 @@ def mapping_mode(configuration: Mapping[str, str]) -> MappingMode:
         return MappingMode(text.lower())
     except ValueError as error:
         raise InvalidSchemaError(detail=f"unknown column mapping mode {text!r}") from error
+
+
+def greatest_id(configuration: Mapping[str, str]) -> int:
+    """The greatest id that the table has given so far; what is not a number counts as 0, as the ids in the schema count too."""
+    text = configuration.get(MAX_ID_PROPERTY, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS else 0
 
 
 def physical_name(field: StructField) -> str:

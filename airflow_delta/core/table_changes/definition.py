@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.errors import UnsupportedWriterFeatureError
 from airflow_delta.core.schema import MappingMode, StructType, mapping_mode, parse_schema, schema_json, with_column_mapping
-from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, without_column_mapping
+from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, greatest_id, without_column_mapping
 from airflow_delta.core.table_changes.definition_rules import check_definition
 from airflow_delta.core.table_changes.properties import RequestedProperties
 from airflow_delta.core.table_changes.refusal import Refusal
@@ -22,8 +22,6 @@ from airflow_delta.core.table_features.iceberg_compat import (
 from airflow_delta.core.table_features.iceberg_rules import check_iceberg_change, check_iceberg_compat
 from airflow_delta.core.table_features.protocol import NEW_TABLE, at_least, needed_features, upgraded, with_required
 from airflow_delta.core.table_features.support import WRITABLE
-
-_MAX_DIGITS = 19  # as many as 64 bits hold
 
 ROW_TRACKING = "delta.enableRowTracking"
 _MATERIALIZED = {
@@ -77,7 +75,7 @@ def new_definition(
     configuration = with_implied_properties(metadata.configuration)
     if mapping_mode(configuration) is not MappingMode.NONE:
         schema, last = with_column_mapping(
-            schema, max_id=_max_id(replaced.metadata.configuration) if replaced else 0, **_ids_wanted(configuration)
+            schema, max_id=greatest_id(replaced.metadata.configuration) if replaced else 0, **_ids_wanted(configuration)
         )
         configuration[MAX_ID_PROPERTY] = str(last)
     metadata = replace(metadata, schema_string=schema_json(schema), configuration=with_row_tracking_columns(configuration))
@@ -154,7 +152,7 @@ def _mapped(definition: Definition, metadata: Metadata) -> Metadata:
     schema = parse_schema(metadata.schema_string)
     schema, last = with_column_mapping(
         without_column_mapping(schema) if old is MappingMode.NONE else schema,
-        max_id=_max_id(before.configuration),
+        max_id=greatest_id(before.configuration),
         keep_names=old is MappingMode.NONE,
         **_ids_wanted(metadata.configuration),
     )
@@ -165,9 +163,3 @@ def _mapped(definition: Definition, metadata: Metadata) -> Metadata:
 def _ids_wanted(configuration: Mapping[str, str]) -> dict[str, bool]:
     """What Iceberg compatibility asks of ids and physical names, as ``with_column_mapping`` takes it."""
     return {"number_names": numbers_physical_names(configuration), "nested": needs_nested_ids(configuration)}
-
-
-def _max_id(configuration: Mapping[str, str]) -> int:
-    """The greatest id so far; what is not a number counts as 0, as the ids in the schema count too."""
-    text = configuration.get(MAX_ID_PROPERTY, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS else 0

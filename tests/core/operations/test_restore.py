@@ -22,6 +22,8 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.restore import RestoreResult, file_difference, restored_metadata, restored_protocol
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.core.table_features.support import WRITABLE
 from airflow_delta.core.transaction.operation import Operation
 from tests.core.builders import HandmadeLog, add, deletion_vector, metadata, protocol, remove, schema_string
@@ -362,8 +364,20 @@ def test_ids_of_columns_are_not_given_again():
         key = "delta.columnMapping.maxColumnId"
         return HandmadeLog().create(**({} if number is None else {key: str(number)})).log.snapshot().metadata
 
-    for then, now, kept in ((3, 5, "5"), (5, 3, "5"), (3, None, "3"), (None, 5, None)):
+    for then, now, kept in ((3, 5, "5"), (5, 3, "5"), (3, None, "3"), (None, 5, "5"), (None, None, None)):
         assert restored_metadata(with_id(then), with_id(now)).configuration.get("delta.columnMapping.maxColumnId") == kept
+
+
+def test_columns_that_are_mapped_again_after_a_restore_to_before_their_mapping_get_ids_that_none_had(tmp_path):
+    log = DeltaLog.for_table(str(tmp_path / "t"))
+    log.create(NewTable(schema=parse_struct("id INT, name STRING")))
+    log.alter().set_properties({"delta.columnMapping.mode": "name"})
+    log.restore(0)
+    assert "delta.columnMapping.mode" not in log.snapshot().metadata.configuration
+    log.alter().set_properties({"delta.columnMapping.mode": "name"})
+    mapped = log.refresh()
+    assert [field.metadata["delta.columnMapping.id"] for field in mapped.schema.fields] == [3, 4]
+    assert mapped.metadata.configuration["delta.columnMapping.maxColumnId"] == "4"
 
 
 def test_a_protocol_gains_what_the_version_needs_and_loses_nothing():
