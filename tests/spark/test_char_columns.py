@@ -131,3 +131,63 @@ def test_rows_are_written_and_read_where_members_beside_a_length_come_and_go(spa
     assert shown == [(1, "x  ", "yyyy", "new")] * 2
     register(spark)
     assert spark.read.format("delta").load(table).select("s.n").distinct().collect() == [("new",)]
+
+
+CHECKED = {"is_a": "c = 'a'", "is_whole": "length(c) = 3 AND length(s.m) = 4"}
+A_ROW = "SELECT 1 AS id, 'a' AS c, 'a' AS d, NAMED_STRUCT('m', 'x') AS s"
+
+
+@pytest.fixture
+def checked(table):
+    """A table without rows, whose constraints are about a CHAR."""
+    log = DeltaLog.for_table(table)
+    columns = parse_struct("id INT, c CHAR(3), d STRING, s STRUCT<m: CHAR(4)>")
+    log.create(NewTable(schema=columns, properties=DELETION_VECTORS, constraints=CHECKED))
+    return log
+
+
+def test_every_statement_checks_the_padded_text(spark, checked, write_rows):
+    """Spark pads the literal that a CHAR is compared with, too."""
+    write_rows(A_ROW)
+    target = {"table": checked.table_uri}
+    assert update(spark, checked, UpdateStatement(**target, assignments={"d": "'b'"})).committed
+    assert update(spark, checked, UpdateStatement(**target, assignments={"c": "'a '"})).committed
+    source = SqlSource(A_ROW.replace("1 AS id", "explode(array(1, 2)) AS id"))
+    merge_own = MergeStatement(
+        **target, source=source, on="target.id = source.id", clauses=(MatchedUpdate(), NotMatchedInsert())
+    )
+    assert merge(spark, checked, merge_own).committed
+    assert {row.c for row in read_table(spark, checked.refresh()).collect()} == {"a  "}
+    for violation in (
+        lambda: write_rows(A_ROW.replace("'a' AS c", "'b' AS c")),
+        lambda: update(spark, checked, UpdateStatement(**target, assignments={"c": "'b'"})),
+    ):
+        with pytest.raises(ConstraintViolatedError):
+            violation()
+
+
+@pytest.mark.parametrize("pads", ["true", "false"])
+def test_a_replaced_range_takes_the_rows_that_a_read_finds_in_it(spark, table, write_rows, pads):
+    with session_settings(spark, {"spark.sql.readSideCharPadding": pads}):
+        log = DeltaLog.for_table(table)
+        log.create(NewTable(schema=parse_struct("id INT, c CHAR(3)")))
+        write_rows("SELECT 1 AS id, 'a' AS c")
+        write_rows("SELECT 2 AS id, 'a' AS c", mode="replace_where", replace_where="c = 'a'")
+        assert [row.id for row in read_table(spark, log.refresh()).where("c = 'a'").collect()] == [2]
+        length = 3 if pads == "true" else 1
+        write_rows("SELECT 3 AS id, 'a' AS c", mode="replace_where", replace_where=f"length(c) = {length}")
+        assert [row.id for row in read_table(spark, log.refresh()).where(f"length(c) = {length}").collect()] == [3]
+
+
+def test_values_that_are_computed_from_and_for_a_char_are_those_of_the_padded_text(spark, table, write_rows):
+    columns = parse_struct("id INT, c CHAR(3), n INT GENERATED ALWAYS AS (length(c)), g CHAR(4) GENERATED ALWAYS AS (upper(c))")
+    log = DeltaLog.for_table(table)
+    log.create(NewTable(schema=columns, properties=DELETION_VECTORS))
+    write_rows("SELECT 1 AS id, 'a' AS c")
+    update(spark, log, UpdateStatement(table=table, assignments={"id": "2"}))
+    shown = [tuple(row) for row in read_table(spark, log.refresh()).collect()]
+    assert shown == [(2, "a  ", 3, "A   ")]
+    update(spark, log, UpdateStatement(table=table, assignments={"c": "'b'"}))
+    assert [tuple(row) for row in read_table(spark, log.refresh()).collect()] == [(2, "b  ", 3, "B   ")]
+    with pytest.raises(ConstraintViolatedError, match="length of c"):
+        write_rows("SELECT 1 AS id, 'abcd' AS c")

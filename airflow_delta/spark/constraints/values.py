@@ -10,6 +10,7 @@ from pyspark.sql import types as spark_types
 
 from airflow_delta.core.schema import StructField, StructType, all_fields
 from airflow_delta.core.schema.collations import has_collation
+from airflow_delta.spark.constraints.char_values import padded
 from airflow_delta.spark.constraints.column_rules import Identity, default_text, generation_text
 from airflow_delta.spark.constraints.identity import NumberedRows, numbered
 from airflow_delta.spark.constraints.violations import readable
@@ -49,7 +50,7 @@ def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, t
     """
     missing = [field for field in schema.fields if field.name not in given]
     defaults = {field.name: default_value(frame, field, table=table) for field in missing if default_text(field) is not None}
-    frame = frame.withColumns(defaults) if defaults else frame
+    frame = padded(frame.withColumns(defaults) if defaults else frame, schema.fields)
     frame = with_generated(
         frame, {field.name: None for field in missing if generation_text(field) is not None}, schema, table=table
     )
@@ -89,7 +90,7 @@ def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: St
             value = of_column_type(readable(frame, f"{field.name} GENERATED ALWAYS AS ({text})", text, table=table), field)
             chosen = where[field.name]
             values[field.name] = value if chosen is None else F.when(chosen, value).otherwise(frame[quoted(field.name)])
-    return frame.withColumns(values) if values else frame
+    return padded(frame.withColumns(values), [field for field in schema.fields if field.name in values]) if values else frame
 
 
 def of_column_type(value: Column, field: StructField) -> Column:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.schema import DecimalType, PrimitiveType, StructField, StructType, parse_schema
+from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.data_types import BINARY, STRING
 from airflow_delta.spark.constraints import lengths, not_null
 from airflow_delta.spark.constraints.column_references import column_references
@@ -91,20 +92,24 @@ def row_violations(
 def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:
     """The SQL that is TRUE for every row, by the name of the constraint."""
     generated = (
-        (f"{field.name} GENERATED ALWAYS AS ({text})", f"{quoted(field.name)} <=> {_as_stored_in(field, text)}")
+        (f"{field.name} GENERATED ALWAYS AS ({text})", _has_value(field, text))
         for field in schema.fields
         if (text := generation_text(field)) is not None
     )
     return {**conditions(metadata.configuration, schema), **dict(generated)}
 
 
-def _as_stored_in(field: StructField, text: str) -> str:
-    """The value of an expression in the type of its column, which the table's own values are cast to.
+def _has_value(field: StructField, text: str) -> str:
+    """Whether a column has the value of an expression, in the type of the column, which the table's own values are cast to.
 
-    A text is compared with whatever it comes from, and a nested value has the column's type: Spark would cast neither.
+    A text is compared with whatever it comes from, and a nested value has the column's type: Spark would cast neither. Spaces
+    at the end of a CHAR mean nothing.
     """
+    column, value = quoted(field.name), f"(\n{text}\n)"
+    if field.type == STRING and has_char(field):
+        return f"rtrim({column}) <=> rtrim({value})"
     has_cast = isinstance(field.type, PrimitiveType | DecimalType) and field.type != STRING
-    return f"CAST((\n{text}\n) AS {field.type})" if has_cast else f"(\n{text}\n)"
+    return f"{column} <=> CAST({value} AS {field.type})" if has_cast else f"{column} <=> {value}"
 
 
 def readable(visible: DataFrame, rule: str, text: str, *, table: str, is_condition: bool = False) -> Column:

@@ -18,6 +18,7 @@ from airflow_delta.core.schema import StructField, StructType, without_column_ma
 from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.constraints.char_values import padded
 from airflow_delta.spark.constraints.column_references import TARGET, column_references
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
@@ -127,7 +128,7 @@ def stage(
         *(F.col(f"{TARGET}.{quoted(name)}").alias(column) for column, name in former.items()),
         *(clauses.new_value(field, clause_index) for field in fields),
     )
-    rows = clauses.with_generated(rows, clause_index, snapshot.schema, snapshot.table_uri)
+    rows = clauses.with_generated(padded(rows, fields), clause_index, snapshot.schema, snapshot.table_uri)
     moved = (_is_another(field, F.col(column)) for column, field in zip(former, partitions, strict=True))
     rows = rows.withColumn(MOVED, clauses.is_of(clause_index, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
     rows = rows.drop(*former) if former else rows

@@ -1,0 +1,61 @@
+"""CHAR(n) in rows that are on their way into a table: what the readers of the session will show of them.
+
+So a rule of the table, a condition of the statement and a later read see one value. Where readers pad (``pads_char``), texts
+are padded before anything is computed from them or checked. Spark's comparisons, which pad what a CHAR is compared with, know a
+column for one by its metadata. Spark: ``CharVarcharCodegenUtils.charTypeWriteSideCheck``, which also cuts spaces at the end of
+texts that are too long; here, as in Delta Spark, these are too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR, Padding, has_char, paddings
+from airflow_delta.spark.schema_conversion import quoted
+from airflow_delta.spark.session import pads_char
+
+
+def padded(rows: DataFrame, fields: Iterable[StructField]) -> DataFrame:
+    """The rows with these columns as readers show them; columns without CHAR stay.
+
+    Args:
+        rows: Have the columns, by name and of their types.
+        fields: Columns of the table.
+
+    Raises:
+        UnsupportedTypeError: A length is too great.
+    """
+    with_char = [field for field in fields if has_char(field)]
+    if not with_char:
+        return rows
+    pads = paddings(StructType(tuple(with_char))) if pads_char(rows.sparkSession) else {}
+    return rows.withColumns({field.name: _shown(field, pads.get(field.name)) for field in with_char})
+
+
+def _shown(field: StructField, padding: Padding | None) -> Column:
+    value = F.col(quoted(field.name))
+    value = value if padding is None else _padded(value, field.type, padding)
+    return value.alias(field.name, metadata={CHAR_VARCHAR: field.metadata[CHAR_VARCHAR]})
+
+
+def _padded(value: Column, data_type: DataType, padding: Padding) -> Column:
+    inside = padding.inside or {}
+
+    def part(position: int, kind: DataType, found: Column) -> Column:
+        return _padded(found, kind, inside[position]) if position in inside else found
+
+    match data_type:
+        case StructType(fields):
+            members = [part(at, field.type, value.getField(field.name)).alias(field.name) for at, field in enumerate(fields)]
+            return F.when(value.isNotNull(), F.struct(*members))
+        case ArrayType(element):
+            return F.transform(value, lambda item: part(0, element, item))
+        case MapType(key, item):
+            keys = F.transform(F.map_keys(value), lambda found: part(0, key, found))
+            return F.map_from_arrays(keys, F.transform(F.map_values(value), lambda found: part(1, item, found)))
+        case _:
+            return F.when(F.length(value) < padding.length, F.rpad(value, padding.length, " ")).otherwise(value)
