@@ -150,6 +150,25 @@ class TableRuleRefusedError(TableRuleUnreadableError):
 
 
 @dataclass(kw_only=True, eq=False)
+class ReservedColumnError(DeltaError):
+    """Columns have names that statements give to those that they add to rows; nothing was read or written.
+
+    Attributes:
+        of: Whose columns they are: the table's, or those of a MERGE's source.
+        columns: Their names.
+    """
+
+    code = "DELTA_RESERVED_COLUMN"
+    message = "expected no column whose name begins with __airflow_delta_, found in {of}: {columns}"
+    remedy = (
+        "give it another name: in a query with AS, in a table with ALTER TABLE ... RENAME COLUMN (which needs column mapping, "
+        "delta.columnMapping.mode = name), or drop it there"
+    )
+    of: str
+    columns: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
 class StreamChangeError(DeltaError):
     """A commit removes rows that a stream may have delivered already. Spark: ``DELTA_SOURCE_TABLE_IGNORE_CHANGES``.
 

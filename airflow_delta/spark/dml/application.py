@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.actions import NO_ADDS, NO_CHANGES, removes_of
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE, INSERT, UPDATE_POSTIMAGE
-from airflow_delta.core.data_files.row_ids import ROW_ID
 from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import Expectation
@@ -22,7 +21,7 @@ from airflow_delta.spark.change_feed.recording import keep_rows, records_changes
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_deletion_vectors
 from airflow_delta.spark.dml.effects import RowEffects
-from airflow_delta.spark.dml.position_scan import FILE
+from airflow_delta.spark.dml.position_scan import FILE, ROW_ID
 from airflow_delta.spark.dml.position_scan import ROW as POSITION
 from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedChanges
 from airflow_delta.spark.errors import StagedFilesError

@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.data_files.row_ids import ROW_ID
 from airflow_delta.core.errors import ConstraintViolatedError, MultipleSourceRowsMatchedError
 from airflow_delta.spark.constraints.not_null import violations
 from airflow_delta.spark.constraints.violations import row_text, row_violations
 from airflow_delta.spark.dml.clauses import ClauseKind
-from airflow_delta.spark.dml.position_scan import FILE, ROW
+from airflow_delta.spark.dml.position_scan import FILE, ROW, ROW_ID
 from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedChanges
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.statement.steps import log_step

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.data_files.row_ids import ROW_ID
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import without_column_mapping
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.dml.position_scan import FILE, ROW
+from airflow_delta.spark.dml.position_scan import FILE, ROW, ROW_ID
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import file_task_count, share_of
 from airflow_delta.spark.io.jvm_scan import jvm_scan

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.data_files import ROW_INDEX
-from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
+from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.core.schema import StructType, arrow_schema
 from airflow_delta.spark.dml.key_filter import KeyFilter
@@ -26,6 +26,8 @@ FILE = "__airflow_delta_file"
 """Column of staged rows: ordinal of the target row's file among the candidates; NULL for a source row without match."""
 ROW = "__airflow_delta_row"
 """Column of staged rows: physical position of the target row in its file."""
+ROW_ID = "__airflow_delta_row_id"
+"""Column of staged rows: the row id that an updated row takes along."""
 
 POSITIONED = ["path", "partition_values", "deletion_vector", "base_row_id", FILE]
 """Columns that a scan needs of files: of ``ADD_FILE``, and the ordinal."""

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
-from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
+from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
 from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.core.schema.data_types import LONG
@@ -23,7 +23,7 @@ from airflow_delta.spark.constraints.column_references import TARGET, column_ref
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
 from airflow_delta.spark.dml.key_filter import KeyFilter
-from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, PositionScan
+from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, ROW_ID, PositionScan
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import all_files, map_files

@@ -33,7 +33,7 @@ from airflow_delta.spark.statement.outcome import with_sources
 from airflow_delta.spark.statement.sources import open_source
 from airflow_delta.spark.statement.steps import log_step
 from airflow_delta.spark.statement.target_reads import TargetReads
-from airflow_delta.spark.supported_features import check_rows_writable
+from airflow_delta.spark.supported_features import check_names, check_rows_writable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,6 +108,7 @@ def plan_merge(
     table, schema = snapshot.table_uri, snapshot.schema
     check_rows_writable(table, snapshot.protocol, snapshot.metadata)
     opened = open_source(spark, statement.source, target=snapshot)
+    check_names("the source", opened.frame.columns)
     after = definition_after(snapshot, statement, from_spark(opened.frame.schema))
     target_after = snapshot.redefined(after.metadata, after.protocol)
     check_rows_writable(table, after.protocol, after.metadata)
