@@ -60,6 +60,7 @@ ORDERED_TYPES = {*INTEGERS, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TIMESTAMP_NT
 
 def definition_reasons(metadata: Metadata) -> Iterator[str]:
     """Why no table can be like this, one line for each reason."""
+    yield from _text_reasons(metadata)
     schema = parse_schema(metadata.schema_string)
     is_mapped = mapping_mode(metadata.configuration) is not MappingMode.NONE
     yield from _schema_reasons(schema, (), is_mapped=is_mapped)
@@ -98,6 +99,13 @@ def check_clustering(table: str, metadata: Metadata, columns: Sequence[ColumnPat
     reasons = tuple(_clustering_reasons(metadata, columns)) if columns else ()
     if reasons:
         raise InvalidTableDefinitionError(table=table, reasons=reasons)
+
+
+def _text_reasons(metadata: Metadata) -> Iterator[str]:
+    """Of what people say of a table that which is no text: no reader could open it."""
+    for name, said in (("name", metadata.name), ("description", metadata.description)):
+        if not isinstance(said, str | None):
+            yield f"expected a text as {name}, found {said!r}"
 
 
 def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:

@@ -201,6 +201,14 @@ def required_by_catalog(identity: Mapping[str, str], replaced: Protocol | None) 
     return {**identity, TIMESTAMPS_ENABLED: "true"} if is_managed else dict(identity)
 
 
+def check_texts(properties: Mapping[str, str]) -> None:
+    """Return if names and values are texts; no reader could open a table with others. Raises ``InvalidTablePropertyError``."""
+    for name, value in properties.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            detail = f"expected texts as name and value, found {name!r}: {value!r}"
+            raise InvalidTablePropertyError(name=str(name), value=str(value), detail=detail)
+
+
 def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
     """What these properties require; those about the protocol are obeyed, and not stored.
 
@@ -211,6 +219,7 @@ def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
     configuration: dict[str, str] = {}
     features: set[str] = set()
     versions = {_READER_VERSION: 1, _WRITER_VERSION: 1}
+    check_texts(properties)
     for given, value in properties.items():
         if given.lower().startswith(_FEATURE_PREFIX):
             features.add(_feature(given, value, table))
@@ -277,7 +286,6 @@ def _checked(given: str, value: str) -> str:
         hint = f"; did you mean {_KNOWN[near[0]][0]}?" if near else ""
         raise InvalidTablePropertyError(name=given, value=value, detail=f"unknown property{hint}")
     name, check = _KNOWN[lower]
-    problem = check(value) if isinstance(value, str) else "it must be text"
-    if problem:
-        raise InvalidTablePropertyError(name=name, value=str(value), detail=problem)
+    if problem := check(value):
+        raise InvalidTablePropertyError(name=name, value=value, detail=problem)
     return name

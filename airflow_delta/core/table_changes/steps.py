@@ -10,6 +10,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import property_changes
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
 from airflow_delta.core.table_changes.iceberg_files import check_files_conform
+from airflow_delta.core.table_changes.properties import check_texts
 from airflow_delta.core.table_changes.refusal import Refusal, refusals
 from airflow_delta.core.table_changes.table_state import Change, Decision, TableState
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
@@ -92,6 +93,7 @@ def constraint(name: str, sql: str, *, verified: Snapshot | None = None, rows_ch
 
 def properties_set(properties: Mapping[str, str]) -> Step:
     """Table properties that are set; files that are there must be as Iceberg needs them, where one enables compatibility."""
+    check_texts(properties)
 
     def decide(table: TableState) -> Change:
         return property_changes.set_properties(table, properties)

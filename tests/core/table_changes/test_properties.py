@@ -2,8 +2,11 @@ import pytest
 
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.indexed_columns import COLUMNS
-from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWriterFeatureError
-from airflow_delta.core.table_changes import statistics_columns
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidTableDefinitionError, InvalidTablePropertyError, UnsupportedWriterFeatureError
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.data_types import LONG
+from airflow_delta.core.table_changes import NewTable, statistics_columns
 from airflow_delta.core.table_changes.properties import RequestedProperties, requested, spelled, split_names
 
 NAMES = "delta.dataSkippingStatsColumns"
@@ -120,3 +123,24 @@ def test_columns_with_statistics_follow_their_columns():
 def test_a_number_that_another_writer_left_wrong_counts_as_absent(text):
     names = ("delta.dataSkippingNumIndexedCols", "delta.dataSkippingStringPrefixLength")
     assert StatisticsSelection.from_properties(dict.fromkeys(names, text)) == StatisticsSelection()
+
+
+@pytest.mark.parametrize("properties", [{"team": 5}, {5: "team"}, {"delta.enableRowTracking": True}, {"team": None}])
+def test_what_is_no_text_is_refused_by_every_change_as_no_reader_could_open_the_table(table, properties, tmp_path):
+    with pytest.raises(InvalidTablePropertyError, match="expected texts"):
+        table.create(properties=properties)
+    table.create()
+    with pytest.raises(InvalidTablePropertyError, match="expected texts"):
+        table.log.alter().set_properties(properties)
+    assert table.snapshot.version == 0
+    log, clone = (DeltaLog.for_table(str(tmp_path / name)) for name in ("table", "clone"))
+    log.create(NewTable(schema=StructType((StructField("id", LONG),))))
+    with pytest.raises(InvalidTablePropertyError, match="expected texts"):
+        log.shallow_clone(clone, properties=properties)
+    assert not clone.exists()
+
+
+@pytest.mark.parametrize("said", [{"description": 1}, {"name": ["n"]}])
+def test_a_name_or_description_that_is_no_text_is_refused(table, said):
+    with pytest.raises(InvalidTableDefinitionError, match="expected a text"):
+        table.create(**said)
