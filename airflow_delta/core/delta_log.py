@@ -14,6 +14,7 @@ from airflow_delta.core.actions import Metadata, Origin, Protocol
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.change_feed import ChangedRange, change_feed, changelog, check_recorded
 from airflow_delta.core.clock import Clock, system_clock
+from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.history import (
     CommitTimes,
     HistoryEntry,
@@ -154,9 +155,12 @@ class DeltaLog:
             limit: At most so many; all when None.
 
         Raises:
+            InvalidStatementError: The limit is negative.
             TableNotFoundError: The table does not exist.
             CorruptLogError: A log file that is needed cannot be read or is missing.
         """
+        if limit is not None and limit < 0:
+            raise InvalidStatementError(statement="DESCRIBE HISTORY", detail=f"expected a limit of 0 or more, found {limit}")
         return list(islice(history(self.store, self._in_commit_timestamps()), limit))
 
     def produced_by(self, *, with_token: bool = False, **wanted: Any) -> HistoryEntry | None:

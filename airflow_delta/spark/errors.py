@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.errors import DeltaError, InvalidStatementError
 
 
 def first_line(error: Exception) -> str:
@@ -225,6 +225,15 @@ class StreamTableReplacedError(DeltaError):
     message = "{table} is not the table that the stream's checkpoint is about: it was made anew"
     remedy = "start anew with another checkpoint"
     table: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ArgumentError(InvalidStatementError, TypeError, ValueError):
+    """A script called a function with an argument of another type; nothing was done. delta-spark: TypeError or ValueError."""
+
+    code = "DELTA_ARGUMENT"
+    message = "the call of {statement} is not valid: {detail}"
+    remedy = "correct the argument"
 
 
 @dataclass(kw_only=True, eq=False)

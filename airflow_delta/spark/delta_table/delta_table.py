@@ -17,6 +17,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import CreateMode, DeleteStatement, UpdateStatement
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark.arguments import checks_arguments
 from airflow_delta.spark.delta_table.answers import detail_row, history_rows, restore_row
 from airflow_delta.spark.delta_table.expressions import Expression, Names, as_text
 from airflow_delta.spark.delta_table.identifiers import hadoop_options, path_in, path_of, path_or_identifier
@@ -39,6 +40,7 @@ from airflow_delta.spark.statement.times import milliseconds
 _MANIFEST = "symlink_format_manifest"
 
 
+@checks_arguments
 class DeltaTable:
     """One table, found by its path. Make it with ``forPath``, or with one of the builders.
 
@@ -190,7 +192,7 @@ class DeltaTable:
     def update(self, condition: Expression | None = None, set: Assignments | None = None) -> None:
         """Give columns new values in the rows for which the condition holds; in all of them when None. One commit."""
         log, names = self._changeable("UPDATE"), self._names()
-        assignments = assigned(set, names, target=names, argument="set")
+        assignments = assigned(set, names, target=names, statement="update", argument="set")
         where = None if condition is None else as_text(condition, names)
         update(self._spark, log, UpdateStatement(table=log.table_uri, assignments=assignments, where=where))
 
@@ -205,8 +207,6 @@ class DeltaTable:
             source: The rows, best with an alias.
             condition: Which rows match.
         """
-        if not isinstance(source, DataFrame):
-            raise TypeError(f"the source of a merge must be a DataFrame, not {type(source).__name__}")
         log, target, rows = self._changeable("MERGE"), self._names(), Names.of_source(source)
         return DeltaMergeBuilder(
             spark=self._spark,

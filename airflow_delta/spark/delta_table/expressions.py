@@ -26,7 +26,7 @@ from airflow_delta.spark.jvm import Py4JError, active_jvm, analyzed, analyzed_pl
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.plan_conditions import members
 
-Expression: TypeAlias = "str | Column"
+Expression: TypeAlias = str | Column
 """Spark SQL, or what ``pyspark.sql.functions`` make."""
 
 Qualifier = tuple[str, ...]
@@ -82,11 +82,8 @@ def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> s
 
     Raises:
         ExpressionNotTextError: No text is sure to mean the same.
-        TypeError: It is neither text nor ``Column``.
         AnalysisException: Spark cannot analyze it; its text says why. Likewise ``ParseException``.
     """
-    if not isinstance(expression, str | Column):
-        raise TypeError(f"a condition or value must be a Column or SQL text, not {type(expression).__name__}")
     wanted = analyzed(names.theirs.select(_column(expression).alias(_VALUE)))
     for text in _candidates(expression, wanted, names, is_join=is_join):
         found = _selected(names.ours, text)

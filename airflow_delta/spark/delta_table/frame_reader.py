@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.spark.arguments import OptionValue, checks_arguments, takes_only
 from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.delta_table.identifiers import path_of, path_or_identifier
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -22,6 +23,7 @@ from airflow_delta.spark.statement.times import as_instant
 _TIMES = ("timestampasof", "startingtimestamp", "endingtimestamp")
 
 
+@takes_only
 def delta_reader(
     spark: SparkSession, *, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()
 ) -> DeltaFrameReader:
@@ -35,6 +37,7 @@ def delta_reader(
     return DeltaFrameReader(spark=spark, storage_options=storage_options, allowed_prefixes=tuple(allowed_prefixes))
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaFrameReader:
     """Made by ``delta_reader``; each method but ``load`` and ``table`` gives a reader that knows one thing more.
@@ -61,7 +64,7 @@ class DeltaFrameReader:
             raise InvalidStatementError(statement="READ", detail=f"delta_reader reads the format delta, not {source!r}")
         return self
 
-    def option(self, key: str, value: Any) -> DeltaFrameReader:
+    def option(self, key: str, value: OptionValue) -> DeltaFrameReader:
         """One of ``versionAsOf``, ``timestampAsOf``, and for the change feed ``readChangeFeed``, ``startingVersion``.
 
         Also ``startingTimestamp``, ``endingVersion`` and ``endingTimestamp``. A time without a zone is one of the session's.
@@ -70,7 +73,7 @@ class DeltaFrameReader:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return replace(self, options_given={**self.options_given, key.lower(): text})
 
-    def options(self, **options: Any) -> DeltaFrameReader:
+    def options(self, **options: OptionValue) -> DeltaFrameReader:
         """Several options."""
         reader = self
         for key, value in options.items():

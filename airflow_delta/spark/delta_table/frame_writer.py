@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pyspark.sql import DataFrame
 
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import OperationResult, SqlSource, WriteMode, WriteStatement
+from airflow_delta.spark.arguments import OptionValue, checks_arguments, takes_only
 from airflow_delta.spark.delta_table.identifiers import path_or_identifier
 from airflow_delta.spark.delta_table.named_tables import NamedTables, name_parts
 from airflow_delta.spark.delta_table.optimize_builder import names_in
@@ -45,11 +45,13 @@ _OPTIONS = (
 )
 
 
+@takes_only
 def delta_writer(frame: DataFrame) -> DeltaFrameWriter:
     """Stands where ``frame.write`` stood: ``delta_writer(frame).mode("append").save(path)``."""
     return DeltaFrameWriter(frame=frame)
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaFrameWriter:
     """Made by ``delta_writer``; each method gives a writer that knows one thing more.
@@ -80,7 +82,7 @@ class DeltaFrameWriter:
             raise InvalidStatementError(statement="WRITE", detail=f"the mode {saveMode!r} is none of {', '.join(_MODES)}")
         return replace(self, save_mode=saveMode.lower())
 
-    def option(self, key: str, value: Any) -> DeltaFrameWriter:
+    def option(self, key: str, value: OptionValue) -> DeltaFrameWriter:
         """One of ``mergeSchema``, ``overwriteSchema``, ``replaceWhere``, ``partitionOverwriteMode``, ``txnAppId``.
 
         Also ``txnVersion``, ``userMetadata``, ``path`` (for ``saveAsTable``), and table properties (``delta.…``) for the write
@@ -92,7 +94,7 @@ class DeltaFrameWriter:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return replace(self, options_given={**self.options_given, name: text})
 
-    def options(self, **options: Any) -> DeltaFrameWriter:
+    def options(self, **options: OptionValue) -> DeltaFrameWriter:
         """Several options."""
         writer = self
         for key, value in options.items():

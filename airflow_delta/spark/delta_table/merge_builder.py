@@ -21,6 +21,7 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
     SqlSource,
 )
+from airflow_delta.spark.arguments import checks_arguments
 from airflow_delta.spark.constraints.assignments import DEFAULT, is_default
 from airflow_delta.spark.constraints.column_references import TARGET, unqualified_target
 from airflow_delta.spark.delta_table.answers import merge_row
@@ -28,6 +29,7 @@ from airflow_delta.spark.delta_table.connect_messages import is_literal
 from airflow_delta.spark.delta_table.expressions import Expression, Names, as_text
 from airflow_delta.spark.delta_table.session_settings import grows_schemas
 from airflow_delta.spark.dml.merge.merge import merge
+from airflow_delta.spark.errors import ArgumentError
 from airflow_delta.spark.session import temporary_views
 
 # ruff: noqa: N802, A002 - the names of methods and arguments are delta-spark's
@@ -42,6 +44,7 @@ def _do_nothing() -> None:
     """What is to be done behind the commit to a table that has no name."""
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaMergeBuilder:
     """Made by ``DeltaTable.merge``; each method gives a builder with one clause more. Of the first that fits a row is taken.
@@ -126,7 +129,7 @@ class DeltaMergeBuilder:
         return self.target_names.beside(self.source_names)
 
     def _values(self, assignments: Assignments | None, names: Names, argument: str) -> dict[str, str]:
-        return assigned(assignments, names, target=self.target_names, argument=argument)
+        return assigned(assignments, names, target=self.target_names, statement="merge", argument=argument)
 
     def _and(self, clause: Clause) -> DeltaMergeBuilder:
         return replace(self, clauses=(*self.clauses, clause))
@@ -136,23 +139,21 @@ def _optional(condition: Expression | None, names: Names) -> str | None:
     return None if condition is None else as_text(condition, names)
 
 
-def assigned(assignments: Assignments | None, names: Names, *, target: Names, argument: str) -> dict[str, str]:
+def assigned(assignments: Assignments | None, names: Names, *, target: Names, statement: str, argument: str) -> dict[str, str]:
     """The assignments as a statement has them.
 
     Args:
         assignments: The user's.
         names: What values may name.
         target: What columns of the table are named by.
-        argument: Where the user gave them, for the error.
+        statement: Whose they are, for the error.
+        argument: Where the user gave them, likewise.
 
     Raises:
-        ValueError: There are none.
-        TypeError: They are no mapping, or a column is named by no text.
+        ArgumentError: There are none.
     """
     if assignments is None:
-        raise ValueError(f"{argument!r} cannot be None")
-    if not isinstance(assignments, Mapping):
-        raise TypeError(f"{argument!r} must map columns to values, but is of type {type(assignments).__name__}")
+        raise ArgumentError(statement=statement, detail=f"expected {argument} to map columns to values, found None")
     return {_target_column(column, target): _value_text(value, names) for column, value in assignments.items()}
 
 
@@ -164,8 +165,6 @@ def _value_text(value: Expression, names: Names) -> str:
 
 def _target_column(name: str, names: Names) -> str:
     """A column of the table, without the alias that the user may have put before it."""
-    if not isinstance(name, str):
-        raise TypeError(f"a column is named by a text, not by {name!r} of type {type(name).__name__}")
     for qualifier, side in names.sides.items():
         parts = name.split(".")
         if side == TARGET and len(parts) > len(qualifier) and tuple(map(name_key, parts[: len(qualifier)])) == qualifier:

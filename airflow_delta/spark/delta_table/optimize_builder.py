@@ -9,12 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.spark.arguments import checks_arguments
 from airflow_delta.spark.delta_table.answers import optimize_row
 from airflow_delta.spark.optimize.optimize import optimize
 
 # ruff: noqa: N802 - the method names are delta-spark's
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaOptimizeBuilder:
     """Made by ``DeltaTable.optimize``.
@@ -48,17 +50,5 @@ class DeltaOptimizeBuilder:
 
 
 def names_in(columns: Iterable[str | Iterable[str]]) -> tuple[str, ...]:
-    """Names given one by one or as a list.
-
-    Raises:
-        TypeError: One of them is no text.
-    """
-    flat = [
-        name
-        for column in columns
-        for name in ([column] if isinstance(column, str) or not isinstance(column, Iterable) else column)
-    ]
-    for column in flat:
-        if not isinstance(column, str):
-            raise TypeError(f"a column is named by a text, not by {column!r} of type {type(column).__name__}")
-    return tuple(flat)
+    """Names given one by one or as a list."""
+    return tuple(name for column in columns for name in ([column] if isinstance(column, str) else column))

@@ -22,6 +22,7 @@ from airflow_delta.core.sql_text import (
     tables_of_text,
 )
 from airflow_delta.core.statements import SqlSource, TableSource, TableStatement
+from airflow_delta.spark.arguments import takes_only
 from airflow_delta.spark.delta_table.named_tables import NamedTables
 from airflow_delta.spark.delta_table.sql_statements import run_text
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -31,6 +32,7 @@ from airflow_delta.spark.statement.times import milliseconds
 OpenTable = partial[DeltaLog]
 
 
+@takes_only
 def sql(
     spark: SparkSession,
     query: str,

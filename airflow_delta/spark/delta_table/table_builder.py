@@ -19,6 +19,7 @@ from airflow_delta.core.statements import CreateMode
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.columns import COMMENT, generated, identity
 from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark.arguments import check_argument, checks_arguments
 from airflow_delta.spark.delta_table.identifiers import path_in, path_or_identifier
 from airflow_delta.spark.delta_table.named_tables import NamedTables, name_parts
 from airflow_delta.spark.delta_table.optimize_builder import names_in
@@ -39,7 +40,12 @@ class IdentityGenerator:
     start: int = 1
     step: int = 1
 
+    def __post_init__(self) -> None:
+        for name in ("start", "step"):
+            check_argument("IdentityGenerator", name, getattr(self, name), int)
 
+
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaTableBuilder:
     """Made by ``DeltaTable.create`` and its like; each method gives a builder that knows one thing more.

@@ -6,12 +6,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.spark.arguments import takes_only
 from airflow_delta.spark.spark_features import check_stream_source
 from airflow_delta.spark.statement.times import as_instant
 
 _TIME = "startingtimestamp"
 
 
+@takes_only
 def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = False, **options: Any) -> DataFrame:
     """The rows of a table as a stream: those that it has when the stream begins, then those that later commits add.
 

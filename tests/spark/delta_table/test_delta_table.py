@@ -106,9 +106,9 @@ class TestRows:
         assert reference_rows() == [(1, "WREN", 10), (2, "owl", 481), (3, "it's", 20)]
 
     def test_an_update_without_values_is_refused(self, birds):
-        with pytest.raises(ValueError, match="'set' cannot be None"):
+        with pytest.raises(ValueError, match="expected set to map columns to values, found None"):
             birds.update("id = 1")
-        with pytest.raises(TypeError, match="Column or SQL text"):
+        with pytest.raises(TypeError, match="a text or a Column"):
             birds.update(set={"grams": 1})
 
     def test_a_python_function_is_refused_by_name_and_nothing_is_changed(self, birds, reference_rows):
@@ -227,7 +227,7 @@ class TestMaintenance:
         assert (row.metrics.numFilesAdded, row.metrics.numFilesRemoved) == (1, 2)
         assert reference_rows() == [*BIRDS, (4, "tit", 11)]
         assert birds.history(1).head().operationParameters["zOrderBy"] == '["grams","id"]'
-        with pytest.raises(TypeError, match="named by a text"):
+        with pytest.raises(TypeError, match="expected cols to be a text"):
             birds.optimize().executeZOrderBy(7)
 
     def test_compaction_of_some_partitions_leaves_the_others(self, spark, table, write_rows):
