@@ -16,6 +16,16 @@ def name_key(name: str) -> str:
     return name.lower()
 
 
+def field_key(name: str) -> str:
+    """What names are compared by where Spark looks for a field of a type, and not for a column: there it takes more for one.
+
+    The ``i`` with and without a dot are, and the short and the long ``s``. Java: ``String.equalsIgnoreCase``, which compares
+    letter by letter, in upper case, too.
+    """
+    uppers = (upper if len(upper := letter.upper()) == 1 else letter for letter in name)
+    return "".join(upper.lower()[0] for upper in uppers)
+
+
 def find_name(name: str, names: Sequence[str]) -> int | None:
     """The position of the name: of the very same, or else of the only one that differs in case; None where there is none.
 

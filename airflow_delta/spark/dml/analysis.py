@@ -21,6 +21,7 @@ from airflow_delta.spark.errors import first_line
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
+from airflow_delta.spark.statement.conform import repeated_names
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -79,6 +80,7 @@ def analyze(
                 case str() as why:
                     differences[f"{field.name}: {clause.values[field.name]} cannot be computed: {why}"] = None
                 case StructField() as value:
+                    differences |= dict.fromkeys(repeated_names(StructType((value,))))
                     wanted = StructType((replace(field, nullable=True),))
                     differences |= dict.fromkeys(
                         schema_differences(StructType((value,)), wanted, missing_as_null=missing_as_null)

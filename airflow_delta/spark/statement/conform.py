@@ -13,7 +13,7 @@ from pyspark.sql import types as spark_types
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructType
-from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.schema.column_names import field_key, name_key
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.constraints.identity import NumberedRows
 from airflow_delta.spark.constraints.values import completed, has_value_when_missing, refused_value
@@ -23,15 +23,20 @@ from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.jvm import in_session, is_connect
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.session import is_case_sensitive, session_with
+from airflow_delta.spark.statement.schema_evolution import extended
 
 _SETTINGS = {"spark.sql.caseSensitive": "false"}  # otherwise a name in another case would count as missing, and become NULL
 
 
 def repeated_names(schema: StructType, prefix: str = "") -> Iterator[str]:
-    """One line for each name that more than one column bears, or more than one member of a struct, in any case."""
-    for name, count in Counter(name_key(name) for name in schema.names).items():
+    """One line for each name that more than one column bears, or more than one member of a struct, as Spark compares them."""
+    for key, count in Counter(map(field_key, schema.names)).items():
         if count > 1:
-            yield f"{prefix}{name}: {count} columns of this name"
+            names = [name for name in schema.names if field_key(name) == key]
+            if len(set(map(name_key, names))) == 1:
+                yield f"{prefix}{name_key(names[0])}: {count} columns of this name"
+            else:
+                yield f"{prefix}{' and '.join(names)}: {count} columns of one name to Spark"
     for field in schema.fields:
         for struct in _outermost_structs(field.type):
             yield from repeated_names(struct, f"{prefix}{field.name}.")
@@ -131,7 +136,9 @@ def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str, cache
     own = {field.name for field in schema.fields if field.name not in given and has_value_when_missing(field)}
     may_lack = StructType(tuple(replace(field, nullable=True) if field.name in own else field for field in schema.fields))
     refused = (text for field in schema.fields if field.name in given and (text := refused_value(field)) is not None)
-    if differences := (*repeated_names(rows), *schema_differences(rows, may_lack, missing_as_null=True), *refused):
+    both = extended(schema, rows, widen=False)  # Spark would take a column of the rows for another one of the table
+    repeated = dict.fromkeys((*repeated_names(rows), *repeated_names(both)))
+    if differences := (*repeated, *schema_differences(rows, may_lack, missing_as_null=True), *refused):
         raise SchemaMismatchError(table=table, differences=differences)
     if is_connect(frame.sparkSession) and is_case_sensitive(frame.sparkSession):  # they are analyzed later
         instead = "set spark.sql.caseSensitive to false in the session"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.statements import (
     DeleteStatement,
     MatchedUpdate,
@@ -15,6 +16,8 @@ from airflow_delta.core.statements import (
     SqlSource,
     UpdateStatement,
 )
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
@@ -34,6 +37,54 @@ def test_names_are_compared_by_the_lower_case_of_java(spark):
     java = lower("\0".join(names), spark.sparkContext._jvm.java.util.Locale.ROOT).split("\0")
     unlike = {name for name, theirs in zip(names, java, strict=True) if name_key(name) != theirs}
     assert all(ord(name[1]) in {0x2C2F, *range(0xA7C0, 0xA7DD), *range(0x10570, 0x10596)} for name in unlike)
+
+
+@looks_into_the_jvm
+def test_names_of_fields_are_compared_as_java_compares_them_ignoring_case(spark):
+    from airflow_delta.core.schema.column_names import field_key, name_key  # noqa: PLC0415 - likewise
+
+    letters = [chr(code) for code in range(1, sys.maxunicode + 1) if unicodedata.category(chr(code)) not in ("Cs", "Cn")]
+    are_one = spark.sparkContext._jvm.org.apache.commons.lang3.StringUtils.equalsIgnoreCase
+    special = [letter for letter in letters if field_key(letter) != name_key(letter)]
+    assert {"\u0131", "\u0130", "\u017f", "\u03c2"} <= set(special)
+    assert all(are_one(letter, field_key(letter)) for letter in special if ord(letter) < 0x2C00)
+    assert not are_one("stra\u00dfe", "strasse")
+    assert field_key("stra\u00dfe") != field_key("strasse")
+
+
+DOTLESS = "\u0131"
+
+
+@pytest.mark.parametrize(
+    ("columns", "source"),
+    [
+        ("id INT, i INT", f"7 AS `{DOTLESS}`"),
+        (f"id INT, i INT, `{DOTLESS}` INT", "7 AS i"),
+        ("id INT", f"1 AS i, 2 AS `{DOTLESS}`"),
+    ],
+    ids=["the source has one, the table the other", "the table has both", "the source has both"],
+)
+def test_a_write_that_would_fill_a_column_with_another_one_is_refused(write_rows, table, columns, source):
+    """Spark, when it makes rows those of a schema, takes an ``i`` with and one without a dot for one name."""
+    log = DeltaLog.for_table(table)
+    log.create(NewTable(schema=parse_struct(columns)))
+    with pytest.raises(SchemaMismatchError, match=f"i and {DOTLESS}: 2 columns of one name to Spark"):
+        write_rows(f"SELECT 1 AS id, {source}", merge_schema=True)
+    assert log.snapshot().version == 0
+
+
+@pytest.mark.parametrize("other", ["A", DOTLESS])
+def test_a_struct_with_members_of_one_name_is_refused_by_merge_and_update(spark, write_rows, table, other):
+    name = "i" if other == DOTLESS else "a"
+    write_rows(f"SELECT 1 AS id, NAMED_STRUCT('{name}', 1, 'b', 2L) AS s")
+    value, log = f"NAMED_STRUCT('{name}', 5, '{other}', 6, 'b', 7)", DeltaLog.for_table(table)
+    matched = MergeStatement(
+        table=table, source=SqlSource(f"SELECT 1 AS id, {value} AS s"), on="target.id = source.id", clauses=(MatchedUpdate(),)
+    )
+    with pytest.raises(SchemaMismatchError, match=r"s\..*: 2 columns of"):
+        merge(spark, log, matched)
+    with pytest.raises(SchemaMismatchError, match=r"s\..*: 2 columns of"):
+        update(spark, log, UpdateStatement(table=table, assignments={"s": value}))
 
 
 @pytest.fixture
