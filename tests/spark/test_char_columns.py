@@ -137,12 +137,13 @@ CHECKED = {"is_a": "c = 'a'", "is_whole": "length(c) = 3 AND length(s.m) = 4"}
 A_ROW = "SELECT 1 AS id, 'a' AS c, 'a' AS d, NAMED_STRUCT('m', 'x') AS s"
 
 
-@pytest.fixture
-def checked(table):
+@pytest.fixture(params=[(), ("c",)], ids=["plain", "partitioned"])
+def checked(table, request):
     """A table without rows, whose constraints are about a CHAR."""
     log = DeltaLog.for_table(table)
     columns = parse_struct("id INT, c CHAR(3), d STRING, s STRUCT<m: CHAR(4)>")
-    log.create(NewTable(schema=columns, properties=DELETION_VECTORS, constraints=CHECKED))
+    partitioned = {"partition_columns": request.param, "properties": DELETION_VECTORS}
+    log.create(NewTable(schema=columns, constraints=CHECKED, **partitioned))
     return log
 
 
@@ -166,11 +167,12 @@ def test_every_statement_checks_the_padded_text(spark, checked, write_rows):
             violation()
 
 
+@pytest.mark.parametrize("partition_columns", [(), ("c",)], ids=["plain", "partitioned"])
 @pytest.mark.parametrize("pads", ["true", "false"])
-def test_a_replaced_range_takes_the_rows_that_a_read_finds_in_it(spark, table, write_rows, pads):
+def test_a_replaced_range_takes_the_rows_that_a_read_finds_in_it(spark, table, write_rows, pads, partition_columns):
     with session_settings(spark, {"spark.sql.readSideCharPadding": pads}):
         log = DeltaLog.for_table(table)
-        log.create(NewTable(schema=parse_struct("id INT, c CHAR(3)")))
+        log.create(NewTable(schema=parse_struct("id INT, c CHAR(3)"), partition_columns=partition_columns))
         write_rows("SELECT 1 AS id, 'a' AS c")
         write_rows("SELECT 2 AS id, 'a' AS c", mode="replace_where", replace_where="c = 'a'")
         assert [row.id for row in read_table(spark, log.refresh()).where("c = 'a'").collect()] == [2]

@@ -13,6 +13,7 @@ from airflow_delta.core.schema import DecimalType, PrimitiveType, StructField, S
 from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.data_types import BINARY, STRING
 from airflow_delta.spark.constraints import lengths, not_null
+from airflow_delta.spark.constraints.char_values import padded
 from airflow_delta.spark.constraints.column_references import column_references
 from airflow_delta.spark.constraints.column_rules import conditions, generation_text
 from airflow_delta.spark.constraints.permitted import permitted_expression
@@ -57,9 +58,10 @@ def example_of(broken: Iterable[Column], names: Iterable[str]) -> Column:
 
 def as_stored(rows: DataFrame, metadata: Metadata) -> DataFrame:
     """The rows as the log will record them: an empty text in a partition column is NULL."""
-    kept = {field.name: F.col(quoted(field.name)) for field in _texts_that_partition(metadata)}
+    fields = _texts_that_partition(metadata)
+    kept = {field.name: F.col(quoted(field.name)) for field in fields}
     texts = {name: F.when(F.length(column) > 0, column) for name, column in kept.items()}
-    return rows.withColumns(texts) if texts else rows
+    return padded(rows.withColumns(texts), fields) if texts else rows
 
 
 def _texts_that_partition(metadata: Metadata) -> list[StructField]:
