@@ -13,7 +13,9 @@ from airflow_delta.core.statements import (
     MergeStatement,
     NotMatchedInsert,
     SqlSource,
+    TableSource,
     UpdateStatement,
+    WriteStatement,
 )
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
@@ -24,6 +26,7 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.write.write import write
 from tests.spark.session_settings import session_settings
 
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
@@ -193,3 +196,18 @@ def test_values_that_are_computed_from_and_for_a_char_are_those_of_the_padded_te
     assert [tuple(row) for row in read_table(spark, log.refresh()).collect()] == [(2, "b  ", 3, "B   ")]
     with pytest.raises(ConstraintViolatedError, match="length of c"):
         write_rows("SELECT 1 AS id, 'abcd' AS c")
+
+
+def test_a_char_that_is_written_into_a_string_is_a_string_to_the_rules_of_the_table(spark, tmp_path, table, write_rows):
+    """A comparison of the padded text with a shorter one is TRUE of a CHAR alone."""
+    source = str(tmp_path / "source")
+    DeltaLog.for_table(source).create(NewTable(schema=parse_struct("id INT, c CHAR(3)")))
+    padded = WriteStatement(table=source, source=SqlSource("SELECT 1 AS id, 'a' AS c"))
+    write(spark, DeltaLog.for_table(source), padded)
+    log = DeltaLog.for_table(table)
+    log.create(NewTable(schema=parse_struct("id INT, c STRING"), constraints={"is_a": "c = 'a'"}))
+    with pytest.raises(ConstraintViolatedError, match="is_a"):
+        write_rows(TableSource(source))
+    with pytest.raises(ConstraintViolatedError):
+        write_rows(TableSource(source), mode="replace_where", replace_where="c = 'a'")
+    write_rows("SELECT 1 AS id, 'a' AS c")

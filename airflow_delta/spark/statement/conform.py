@@ -13,6 +13,7 @@ from pyspark.sql import types as spark_types
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructType
+from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.column_names import field_key, name_key
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.constraints.identity import NumberedRows
@@ -21,7 +22,7 @@ from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.jvm import in_session, is_connect
-from airflow_delta.spark.schema_conversion import from_spark, to_spark
+from airflow_delta.spark.schema_conversion import from_spark, quoted, to_spark
 from airflow_delta.spark.session import is_case_sensitive, session_with
 from airflow_delta.spark.statement.schema_evolution import extended
 
@@ -145,5 +146,10 @@ def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str, cache
         raise SparkConnectUnsupportedError(feature="a write by a session that is case-sensitive", instead=instead)
     spark = frame.sparkSession
     named = in_session(frame, session_with(spark, _SETTINGS)).to(to_spark(all_nullable(schema)))
+    # A text that was a CHAR where it comes from is none here; without coalesce, its metadata would come along.
+    plain = [
+        field.name for field in schema.fields if (found := rows.find(field.name)) and has_char(found) and not has_char(field)
+    ]
+    named = named.withColumns({name: F.coalesce(quoted(name)) for name in plain}) if plain else named
     numbered = completed(named, schema, given, table=table, cache=cache)
     return replace(numbered, frame=in_session(numbered.frame, spark))
