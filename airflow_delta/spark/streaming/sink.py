@@ -27,11 +27,14 @@ from airflow_delta.core.statements import (
     WriteMode,
     WriteStatement,
 )
+from airflow_delta.core.statements.fields import converted_value
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.streaming.query_id import query_id
 from airflow_delta.spark.write.write import write
+
+_ANY_BATCH = SqlSource("TABLE batch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,9 @@ class DeltaSink:
     properties: Mapping[str, str] = field(default_factory=dict)
     expect: tuple[Expectation, ...] = ()
 
+    def __post_init__(self) -> None:
+        self._statement(_ANY_BATCH)  # what is wrong is so before the query starts
+
     def __call__(self, frame: DataFrame, batch_id: int) -> OperationResult:
         """Write one batch, unless it is in the table.
 
@@ -69,17 +75,19 @@ class DeltaSink:
         spark = frame.sparkSession
         txn = (self.query_id or query_id(spark), batch_id)
         with _batch(frame) as source:
-            statement = WriteStatement(
-                table=self.table,
-                source=source,
-                mode=WriteMode(self.mode),
-                partition_by=self.partition_by,
-                merge_schema=self.merge_schema,
-                properties=self.properties,
-                expect=self.expect,
-                txn=txn,
-            )
-            return write(spark, table_log(spark, self.table), statement)
+            return write(spark, table_log(spark, self.table), self._statement(source, txn))
+
+    def _statement(self, source: SqlSource, txn: tuple[str, int] | None = None) -> WriteStatement:
+        return WriteStatement(
+            table=self.table,
+            source=source,
+            mode=converted_value("DeltaSink", "mode", self.mode, WriteMode),
+            partition_by=self.partition_by,
+            merge_schema=self.merge_schema,
+            properties=self.properties,
+            expect=self.expect,
+            txn=txn,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,9 @@ class DeltaMergeSink:
     schema_evolution: bool = False
     expect: tuple[Expectation, ...] = ()
 
+    def __post_init__(self) -> None:
+        self._statement(_ANY_BATCH)
+
     def __call__(self, frame: DataFrame, batch_id: int) -> OperationResult:
         """Merge one batch, unless that is done already.
 
@@ -116,15 +127,17 @@ class DeltaMergeSink:
         spark = frame.sparkSession
         txn = (self.query_id or query_id(spark), batch_id)
         with _batch(frame) as source:
-            statement = MergeStatement(
-                table=self.table,
-                source=source,
-                on=self.on,
-                clauses=self.clauses,
-                schema_evolution=self.schema_evolution,
-                expect=self.expect,
-            )
-            return merge(spark, table_log(spark, self.table), statement, txn=txn)
+            return merge(spark, table_log(spark, self.table), self._statement(source), txn=txn)
+
+    def _statement(self, source: SqlSource) -> MergeStatement:
+        return MergeStatement(
+            table=self.table,
+            source=source,
+            on=self.on,
+            clauses=self.clauses,
+            schema_evolution=self.schema_evolution,
+            expect=self.expect,
+        )
 
 
 @contextmanager

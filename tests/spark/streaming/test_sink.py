@@ -257,3 +257,18 @@ def test_a_driver_killed_between_commit_and_checkpoint_loses_and_doubles_nothing
     drain(sink(table, **options))
     assert ids(table) == list(range(6))
     assert DeltaLog.for_table(table).snapshot().version == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: DeltaSink("/t", mode="upsert"),
+        lambda: DeltaSink("/t", mode="replace_where"),
+        lambda: DeltaSink("/t", merge_schema="perhaps"),
+        lambda: DeltaSink(None),
+        lambda: DeltaMergeSink("/t", on="target.id = source.id", clauses=()),
+    ],
+)
+def test_a_sink_that_no_batch_can_use_is_refused_when_it_is_made(wrong):
+    with pytest.raises(InvalidStatementError):
+        wrong()
