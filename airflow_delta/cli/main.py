@@ -191,7 +191,7 @@ def restore(
             return log.restore(version, moment, ignore_missing_files=ignore_missing_files, dry_run=dry_run)
 
     if not yes:
-        restored(dry_run=True)  # nobody is asked about what cannot be done
+        restored(dry_run=True)  # before it asks about what cannot be done
         typer.confirm(f"Restore {table} to {f'version {version}' if timestamp is None else timestamp}?", abort=True, err=True)
     output.result(restored(dry_run=False), as_json=as_json)
 
