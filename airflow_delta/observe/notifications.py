@@ -14,6 +14,7 @@ from airflow.sdk import Context
 
 from airflow_delta.core.errors import DeltaError, InvalidStatementError
 from airflow_delta.core.statements.fields import shortened
+from airflow_delta.core.statements.validation import require_type
 from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY, conflict_report
 from airflow_delta.hooks.retry_policy import LOST_RACES
@@ -51,7 +52,8 @@ class DeltaConflictNotifier(BaseNotifier):
         message: The text (templated, with ``delta_conflict``).
 
     Raises:
-        InvalidStatementError: ``only`` names what is no error of this package, and so would never be notified.
+        InvalidStatementError: ``only`` names what is no error of this package, and so would never be notified; or ``min_try``
+            is no number.
     """
 
     template_fields: Sequence[str] = ("tables", "message")
@@ -70,6 +72,7 @@ class DeltaConflictNotifier(BaseNotifier):
         self.then = (then,) if callable(then) else tuple(then)
         self.only = _checked((only,) if isinstance(only, str | type) else tuple(only))
         self.tables = (tables,) if isinstance(tables, str) else None if tables is None else tuple(tables)
+        require_type("DeltaConflictNotifier", "min_try", min_try, int)
         self.min_try = min_try
         self.message = message
 

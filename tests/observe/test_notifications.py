@@ -99,6 +99,11 @@ def test_a_filter_that_no_error_can_pass_is_refused_when_the_dag_is_parsed(only)
         DeltaConflictNotifier(then=print, only=only)
 
 
+def test_a_try_that_is_no_number_is_refused_when_the_dag_is_parsed_and_not_when_the_alert_is_due():
+    with pytest.raises(InvalidStatementError, match="min_try must be"):
+        DeltaConflictNotifier(then=print, min_try="2")
+
+
 @pytest.mark.parametrize("code", ["DELTA_DRIVER_LOST", "DELTA_SPARK_TARGET", "DELTA_COMMITS_CLEANED_UP"])
 def test_a_filter_may_name_an_error_of_any_room(code):
     assert DeltaConflictNotifier(then=print, only=code).only == (code,)
