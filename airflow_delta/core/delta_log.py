@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +13,6 @@ from airflow_delta.core.actions import Metadata, Origin, Protocol
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.change_feed import ChangedRange, change_feed, changelog, check_recorded
 from airflow_delta.core.clock import Clock, system_clock
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.history import (
     CommitTimes,
     HistoryEntry,
@@ -22,6 +20,7 @@ from airflow_delta.core.log.history import (
     find_commit,
     find_produced,
     history,
+    newest,
     version_at,
 )
 from airflow_delta.core.log.latest_replay import LatestReplay
@@ -159,9 +158,7 @@ class DeltaLog:
             TableNotFoundError: The table does not exist.
             CorruptLogError: A log file that is needed cannot be read or is missing.
         """
-        if limit is not None and limit < 0:
-            raise InvalidStatementError(statement="DESCRIBE HISTORY", detail=f"expected a limit of 0 or more, found {limit}")
-        return list(islice(history(self.store, self._in_commit_timestamps()), limit))
+        return newest(history(self.store, self._in_commit_timestamps()), limit)
 
     def produced_by(self, *, with_token: bool = False, **wanted: Any) -> HistoryEntry | None:
         """The newest commit that a task run made; None when the log holds none.

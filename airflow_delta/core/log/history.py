@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from airflow_delta.core.actions import CommitInfo, Metadata
@@ -98,6 +99,13 @@ def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryE
     times = monotonic_times(commits)
     for version in sorted(commits, reverse=True):
         yield _entry(store, version, times[version], in_commit)
+
+
+def newest(entries: Iterator[HistoryEntry], limit: int | None) -> list[HistoryEntry]:
+    """At most so many of these entries; all when None. Raises ``InvalidStatementError`` for a negative limit."""
+    if limit is not None and limit < 0:
+        raise InvalidStatementError(statement="DESCRIBE HISTORY", detail=f"expected a limit of 0 or more, found {limit}")
+    return list(islice(entries, limit))
 
 
 class CommitTimes:
