@@ -77,10 +77,8 @@ def _check_s3_options(uri: str, filesystem: AbstractFileSystem, options: Mapping
         raise UnsupportedStorageError(uri=uri, detail=detail, cure=_CURES[ObjectService.S3])
     endpoint = options.get("endpoint_url")
     if isinstance(endpoint, str) and not re.match("https?://", endpoint, re.IGNORECASE):
-        cure = "write it with http:// or https://"
-        raise UnsupportedStorageError(
-            uri=uri, detail="its endpoint_url is no URL", cure=cure
-        )  # not shown: it may hold a secret
+        detail = "its endpoint_url is no URL"  # which is not shown: it may hold a secret
+        raise UnsupportedStorageError(uri=uri, detail=detail, cure="write it with http:// or https://")
 
 
 def secrets_of(storage_options: Mapping[str, Any]) -> set[str]:

@@ -146,7 +146,7 @@ def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str, cache
         raise SparkConnectUnsupportedError(feature="a write by a session that is case-sensitive", instead=instead)
     spark = frame.sparkSession
     named = in_session(frame, session_with(spark, _SETTINGS)).to(to_spark(all_nullable(schema)))
-    # A text that was a CHAR where it comes from is none here; without coalesce, its metadata would come along.
+    # A text that was a CHAR where it comes from is no CHAR here; without coalesce, its metadata would come along.
     plain = [
         field.name for field in schema.fields if (found := rows.find(field.name)) and has_char(found) and not has_char(field)
     ]

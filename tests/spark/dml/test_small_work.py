@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
@@ -27,6 +28,8 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io import row_cache, small_work
+from airflow_delta.spark.rewrite import rewrite
+from airflow_delta.spark.rewrite.rewrite import FileRewrite
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING), StructField("at", STRING)))
 ROWS = "SELECT id, concat('bird ', id) AS name, IF(id < 6, 'sea', 'wood') AS at FROM range(10)"
@@ -83,6 +86,11 @@ CLAUSES = [
     NotMatchedBySourceUpdate(condition="target.id = 1", assignments={"at": "'wood'"}),
     NotMatchedBySourceDelete(condition="target.id < 3"),
 ]
+NEWS = SqlSource("VALUES (4L, 'new', 'sea'), (5L, 'moved', 'wood'), (6L, 'gone', ''), (12L, 'fresh', 'sea') AS t(id, name, at)")
+MERGED_ROWS = [
+    *[(1, "bird 1", "wood"), (3, "bird 3", "sea"), (4, "new", "sea"), (5, "moved", "wood")],
+    *[(7, "bird 7", "wood"), (8, "bird 8", "wood"), (9, "bird 9", "wood"), (12, "fresh", "sea")],
+]
 MERGED = {
     "Inserted": 1,
     "MatchedUpdated": 2,
@@ -92,24 +100,46 @@ MERGED = {
 }
 
 
+@pytest.fixture
+def changes(monkeypatch, spark):
+    """A session as of Spark Connect, whose rows this process keeps; in what form changes of rows came to be applied."""
+    for module in (small_work, row_cache):
+        monkeypatch.setattr(module, "is_connect", lambda _: True)
+    monkeypatch.setattr(effects, "_counted", None)
+    forms, change = [], FileRewrite.change
+
+    def record(rewrite, session, rows, *others, **named):
+        forms.append(type(rows))
+        return change(rewrite, session, rows, *others, **named)
+
+    monkeypatch.setattr(FileRewrite, "change", record)
+    return forms
+
+
 @pytest.mark.parametrize("tracks", ["true", "false"], ids=["row tracking", "plain"])
 @pytest.mark.parametrize("vectors", ["true", "false"], ids=["deletion vectors", "rewritten"])
 def test_rows_that_this_process_keeps_are_counted_and_changed_without_a_job(
-    spark, write_rows, table, duckdb_connection, here, monkeypatch, tracks, vectors
+    spark, write_rows, table, duckdb_connection, here, changes, tracks, vectors
 ):
     log = make(write_rows, table, **{"delta.enableRowTracking": tracks, "delta.enableDeletionVectors": vectors})
-    monkeypatch.setattr(row_cache, "is_connect", lambda _: True)
-    monkeypatch.setattr(effects, "_counted", None)
-    news = SqlSource(
-        "VALUES (4L, 'new', 'sea'), (5L, 'moved', 'wood'), (6L, 'gone', ''), (12L, 'fresh', 'sea') AS t(id, name, at)"
-    )
 
-    merged = merge(spark, log, MergeStatement(table=table, source=news, on="target.id = source.id", clauses=CLAUSES))
+    merged = merge(spark, log, MergeStatement(table=table, source=NEWS, on="target.id = source.id", clauses=CLAUSES))
 
-    read = duckdb_connection.sql(f"""SELECT id, name, "at" FROM delta_scan('{table}') WHERE id != 7 ORDER BY id""").fetchall()
-    changed = [(1, "bird 1", "wood"), (3, "bird 3", "sea"), (4, "new", "sea"), (5, "moved", "wood")]
-    assert read == [*changed, (8, "bird 8", "wood"), (9, "bird 9", "wood"), (12, "fresh", "sea")]
+    assert changes == ([] if vectors == "true" else [pa.Table])
+    assert duckdb_connection.sql(f"""SELECT id, name, "at" FROM delta_scan('{table}') ORDER BY id""").fetchall() == MERGED_ROWS
     assert {name: merged.metrics[f"numTargetRows{name}"] for name in MERGED} == MERGED
+
+
+def test_few_changes_that_this_process_keeps_are_applied_to_large_files_by_workers(
+    spark, write_rows, table, duckdb_connection, changes, monkeypatch
+):
+    log = make(write_rows, table)
+    monkeypatch.setattr(rewrite, "is_done_here", lambda *_: False)
+
+    merge(spark, log, MergeStatement(table=table, source=NEWS, on="target.id = source.id", clauses=CLAUSES))
+
+    assert changes == [pa.Table]
+    assert duckdb_connection.sql(f"""SELECT id, name, "at" FROM delta_scan('{table}') ORDER BY id""").fetchall() == MERGED_ROWS
 
 
 def test_they_leave_the_same_change_feed(spark, table, monkeypatch):
