@@ -24,6 +24,9 @@ SCHEMA = pa.schema(
         ("t", pa.timestamp("us", "UTC")),
         ("s", pa.string()),
         ("n", pa.decimal128(12, 3)),
+        ("g", pa.struct({"a": pa.int64(), "b": pa.string(), "h": pa.struct({"x": pa.float64(), "d": pa.date32()})})),
+        ("l", pa.list_(pa.struct({"a": pa.int32(), "b": pa.string()}))),
+        ("m", pa.map_(pa.string(), pa.float64())),
         ("k", pa.int64()),
     ]
 )
@@ -47,6 +50,17 @@ VALUES = {
     ),
     "s": st.sampled_from([None, "", "a'b\\c", "ä" * 40, "\U0001f600" * 20, "z" * 33, "plain"]),
     "n": st.sampled_from([None, Decimal("0.000"), Decimal("-12.345"), Decimal("99999.999")]),
+    "g": st.sampled_from(
+        [
+            None,
+            {"a": None, "b": None, "h": None},
+            {"a": 1, "b": "a", "h": {"x": None, "d": None}},
+            {"a": 7, "b": None, "h": {"x": float("nan"), "d": dt.date(1500, 2, 28)}},
+            {"a": None, "b": "z" * 33, "h": {"x": -0.0, "d": dt.date(2024, 2, 29)}},
+        ]
+    ),
+    "l": st.sampled_from([None, [], [None], [{"a": None, "b": None}], [{"a": 2, "b": "x"}, None, {"a": -1, "b": ""}]]),
+    "m": st.sampled_from([None, [], [("a", 1.5), ("b", None)], [("", float("inf"))]]),
 }
 CONDITIONS = [
     "{0}id % 2 = 0",
@@ -58,6 +72,11 @@ CONDITIONS = [
     "{0}d < DATE '1582-10-15'",
     "{0}s >= 'z' AND {0}n < 100",
     "{0}n IS NOT NULL",
+    "{0}g.a > 2",
+    "{0}g.b IS NULL",
+    "{0}g.h.d < DATE '2000-01-01'",
+    "{0}g IS NULL",
+    "{0}l IS NULL",
 ]
 ASSIGNMENTS = [
     {"x": "{0}x + 1"},
@@ -65,9 +84,23 @@ ASSIGNMENTS = [
     {"p": "NULL", "s": "{0}s || '!'"},
     {"d": "DATE '1300-05-06'", "n": "{0}n * 2"},
     {"id": "{0}id + 100"},
+    {"g.a": "{0}g.a + 1"},
+    {"g.h.x": "{0}x", "s": "{0}g.b"},
+    {"g": "NULL", "l": "NULL"},
 ]
-FROM_SOURCE = [{"x": "source.x"}, {"p": "source.p", "s": "source.s"}, {"t": "source.t", "n": "source.n", "d": "source.d"}]
-MATCHES = ["target.id = source.id", "target.id = source.id AND target.p = source.p"]
+FROM_SOURCE = [
+    {"x": "source.x"},
+    {"p": "source.p", "s": "source.s"},
+    {"t": "source.t", "n": "source.n", "d": "source.d"},
+    {"g": "source.g", "l": "source.l", "m": "source.m"},
+    {"g.h": "source.g.h", "g.b": "source.s"},
+]
+MATCHES = [
+    "target.id = source.id",
+    "target.id = source.id AND target.p = source.p",
+    "target.id = source.id AND target.g.a = source.g.a",
+    "target.id = source.id AND target.s <=> source.s",
+]
 
 
 @dataclass(frozen=True, kw_only=True)

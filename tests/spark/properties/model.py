@@ -67,10 +67,10 @@ class Model:
             case "delete":
                 yield f"DELETE FROM target{where}"
             case "update":
-                assigned = ", ".join(f"{name} = {value}" for name, value in step.assignments.items())
-                yield f"UPDATE target SET {assigned}{where}"
+                yield f"UPDATE target SET {_assigned(step.assignments)}{where}"
             case "merge":
-                yield f"MERGE INTO target USING source ON {step.on} " + " ".join(map(_clause, step.clauses))
+                on = step.on.replace("<=>", "IS NOT DISTINCT FROM")
+                yield f"MERGE INTO target USING source ON {on} " + " ".join(map(_clause, step.clauses))
 
 
 def _clause(clause):
@@ -81,7 +81,31 @@ def _clause(clause):
     values = clause.assignments or {name: f"source.{name}" for name in SCHEMA.names}
     if isinstance(clause, NotMatchedInsert):
         return f"{when} INSERT ({', '.join(values)}) VALUES ({', '.join(values.values())})"
-    return f"{when} UPDATE SET " + ", ".join(f"{name} = {value}" for name, value in values.items())
+    return f"{when} UPDATE SET {_assigned(values)}"
+
+
+def _assigned(values):
+    """Assignments as duckdb takes them: to whole columns."""
+    columns, members = {}, {}
+    for name, value in values.items():
+        column, *path = name.split(".")
+        if path:
+            members.setdefault(column, {})[tuple(path)] = value
+        else:
+            columns[column] = value
+    columns |= {column: _struct(SCHEMA.field(column).type, f"target.{column}", given) for column, given in members.items()}
+    return ", ".join(f"{name} = {value}" for name, value in columns.items())
+
+
+def _struct(kind, place, given, path=()):
+    """The struct at a place with other members; NULL becomes a struct of NULLs first."""
+    members = []
+    for member in kind:
+        inner = (*path, member.name)
+        below = any(other[: len(inner)] == inner and other != inner for other in given)
+        value = _struct(member.type, f"{place}.{member.name}", given, inner) if below else given.get(inner, f"{place}.{member.name}")
+        members.append(f"'{member.name}': {value}")
+    return "{" + ", ".join(members) + "}"
 
 
 def as_arrow(rows, keys):
