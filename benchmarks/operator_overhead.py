@@ -7,7 +7,8 @@ at the log, the archive, the result, XComs.
     python -m benchmarks.operator_overhead [--rounds 5] [--connect]
 
 With ``--connect``: a MERGE of ``MERGED`` rows by ``DeltaMergeOperator`` over Spark Connect on a server that has run
-``WARM_UP_MERGES``, and by spark-submit; beside an empty task of Python. The first may take ``CONNECT_TARGET`` seconds more than the empty task.
+``WARM_UP_MERGES``, and by spark-submit; beside an empty task of Python. The first may take ``CONNECT_TARGET`` seconds more than
+the empty task.
 
 Our modules are compiled first, as they are where pip has installed them.
 

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.spark.errors import SparkFeatureMissingError
+from airflow_delta.spark.json_values import JSON_OPTIONS, read_struct
 from airflow_delta.spark.jvm import active_jvm, is_connect
 
 _OBSERVED = "observed"
@@ -33,18 +34,6 @@ def check_stream_source() -> None:
     if find_spec("pyspark.sql.streaming.datasource") is None:
         feature = "reading a table as a stream"
         raise SparkFeatureMissingError(feature=feature, version=pyspark.__version__, needed="4.2")
-
-
-def check_observes_rows(spark: SparkSession) -> None:
-    """Return if rows can be counted while they are written, which MERGE, UPDATE and every write need.
-
-    They ask before any work is done.
-
-    Raises:
-        SparkFeatureMissingError: A server of Spark Connect before 4.1 sends no structs.
-    """
-    if is_connect(spark) and not is_at_least(version := str(spark.version), (4, 1)):
-        raise SparkFeatureMissingError(feature="writing over Spark Connect", version=version, needed="4.1")
 
 
 def takes_layout_as_option(spark: SparkSession) -> bool:
@@ -93,14 +82,15 @@ def repartition_by_id(rows: DataFrame, partitions: int, column: Column) -> DataF
 def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
     """The rows, and what returns the aggregates over them, by name, once an action on the rows has ended.
 
-    Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java; here each is a ``Row``.
-
-    Raises:
-        SparkFeatureMissingError: As ``check_observes_rows``.
+    Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java, and over Spark Connect not at all; here
+    they are a ``Row`` or a dictionary.
     """
-    check_observes_rows(rows.sparkSession)
     observation = Observation()
     aggregate = F.struct(*(column.alias(name) for name, column in aggregates.items()))
+    if not _sends_structs(rows.sparkSession):
+        kind = rows.select(aggregate.alias(_OBSERVED)).schema[_OBSERVED].dataType
+        text = F.to_json(aggregate, JSON_OPTIONS).alias(_OBSERVED)
+        return rows.observe(observation, text), lambda: read_struct(observation.get[_OBSERVED], kind)
 
     def observed() -> Mapping[str, Any]:
         row = observation.get[_OBSERVED]
@@ -110,6 +100,11 @@ def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFram
         return dict(row.asDict(recursive=False))
 
     return rows.observe(observation, aggregate.alias(_OBSERVED)), observed
+
+
+def _sends_structs(spark: SparkSession) -> bool:
+    """Whether an observation may hold structs: over Spark Connect where server and client are of 4.1 or newer."""
+    return not is_connect(spark) or all(is_at_least(version, (4, 1)) for version in (str(spark.version), pyspark.__version__))
 
 
 def _int_with_hash(wanted: int) -> int:

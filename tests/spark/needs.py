@@ -13,10 +13,6 @@ needs_doubled_quotes = pytest.mark.skipif(
     pyspark.__version__.startswith("4.0."), reason="Spark 4.0 reads 'it''s' as two texts, one behind the other"
 )
 
-needs_writes_over_connect = pytest.mark.skipif(
-    pyspark.__version__.startswith("4.0."), reason="writing over Spark Connect needs a server of Spark 4.1"
-)
-
 sees_plans = pytest.mark.classic(reason="over Spark Connect the plan of a query is not seen, so its tables are read whole")
 
 looks_into_the_jvm = pytest.mark.classic(reason="the test looks into the JVM, which is out of reach over Spark Connect")

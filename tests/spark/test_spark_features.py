@@ -1,7 +1,6 @@
 """What Spark's versions do in different ways: the same outcome on each of them."""
 
 import sys
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -11,21 +10,9 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
-from airflow_delta.core.statements import (
-    CopyIntoStatement,
-    MatchedUpdate,
-    MergeStatement,
-    SqlSource,
-    UpdateStatement,
-    WriteStatement,
-)
 from airflow_delta.spark import spark_features
-from airflow_delta.spark.dml.merge.merge import merge
-from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.errors import SparkFeatureMissingError
 from airflow_delta.spark.spark_features import arrow_schema, check_stream_source, observe, repartition_by_id
-from airflow_delta.spark.write.copy_into import copy_into
-from airflow_delta.spark.write.write import write
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -47,43 +34,39 @@ def test_aggregates_arrive_as_values_of_python_whatever_their_types(spark):
     assert sorted(row.a for row in found["all"]) == [0, 1]
 
 
+VALUES = {
+    "whole": "9223372036854775807",
+    "byte": "cast(-128 AS byte)",
+    "flag": "true",
+    "missing": "cast(NULL AS int)",
+    "text": r"'a\"b\\\\\u00e9\U0001f600\n'",
+    "bytes": "X'00FF80'",
+    "decimal": "cast('12345678901234567890.1200' AS decimal(38,4))",
+    "tenth": "cast(0.1 AS float)",
+    "third": "1 / 3D",
+    "endless": "double('-infinity')",
+    "zero": "-0D",
+    "no_number": "double('NaN')",
+}
+
+
+def test_what_a_server_that_sends_no_structs_observes_arrives_as_the_same_values(spark, monkeypatch):
+    rows = spark.range(3).selectExpr(*(f"{value} AS {name}" for name, value in VALUES.items()))
+    found = []
+    for sends_structs in (True, False):
+        monkeypatch.setattr(spark_features, "_sends_structs", lambda _, sends=sends_structs: sends)
+        counted, observed = observe(rows, {"n": F.count(F.lit(1)), "values": F.collect_set(F.struct("*"))})
+        assert counted.count() == 3
+        [values] = observed()["values"]
+        found.append([observed()["n"], *(values[name] for name in VALUES)])
+    as_structs, as_json = map(repr, found)  # NaN equals itself, and 0.0 is not -0.0
+    assert as_json == as_structs
+    assert found[1][:5] == [3, 2**63 - 1, -128, True, None]
+
+
 def test_times_in_the_batches_of_a_data_source_are_in_utc():
     columns = StructType([StructField("t", TimestampType()), StructField("n", TimestampNTZType())])
     assert arrow_schema(columns) == pa.schema([("t", pa.timestamp("us", "UTC")), ("n", pa.timestamp("us"))])
-
-
-def test_writing_over_spark_connect_to_an_older_server_is_refused_by_name_and_version(monkeypatch):
-    monkeypatch.setattr(spark_features, "is_connect", lambda _: True)
-    rows = SimpleNamespace(sparkSession=SimpleNamespace(version="4.0.5"))
-    with pytest.raises(SparkFeatureMissingError) as refusal:
-        spark_features.observe(rows, {})
-    assert (refusal.value.feature, refusal.value.version) == ("writing over Spark Connect", "4.0.5")
-    assert "4.1" in str(refusal.value)
-
-
-ROW, ASSIGNED = SqlSource("SELECT 1 AS id"), {"v": "'new'"}
-WRITING = [
-    (
-        merge,
-        MergeStatement(
-            table="t", source=SqlSource("SELECT 1 AS id"), on="true", clauses=(MatchedUpdate(assignments=ASSIGNED),)
-        ),
-    ),
-    (update, UpdateStatement(table="t", assignments=ASSIGNED)),
-    (write, WriteStatement(table="t", source=ROW)),
-    (copy_into, CopyIntoStatement(table="t", path="/landing", format="json")),
-]
-
-
-@pytest.mark.parametrize(("run", "statement"), WRITING, ids=lambda part: getattr(part, "__name__", ""))
-def test_a_statement_that_an_older_server_cannot_carry_out_is_refused_before_the_table_is_read(monkeypatch, run, statement):
-    monkeypatch.setattr(spark_features, "is_connect", lambda _: True)
-    untouched = object()
-    log = SimpleNamespace(table_uri="file:///t", store=untouched)
-    with pytest.raises(
-        SparkFeatureMissingError, match=r"writing over Spark Connect needs Spark 4\.1 or newer; this is Spark 4\.0\.5"
-    ):
-        run(SimpleNamespace(version="4.0.5"), log, statement)
 
 
 def test_a_stream_of_a_table_on_an_older_spark_is_refused_by_name_and_version(monkeypatch):

@@ -23,7 +23,6 @@ from airflow_delta.spark.dml.history import NO_FILE_WRITTEN, operation_of, remov
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.spark_features import check_observes_rows
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, retry_on_conflict
 from airflow_delta.spark.statement.outcome import result_of, uncommitted
 from airflow_delta.spark.statement.target_reads import TargetReads
@@ -55,10 +54,8 @@ def update(
         SchemaMismatchError: An assignment is to no column, or its value does not fit.
         ConstraintViolatedError: NULL in a column that is NOT NULL.
         ExpectationFailedError: An expectation does not hold.
-        SparkFeatureMissingError: As ``check_observes_rows``.
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
-    check_observes_rows(spark)
     origin = origin or Origin()
     with RowCache(None if statement.dry_run else log.store) as cache:
         steps = Steps(

@@ -36,7 +36,6 @@ from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
-from airflow_delta.spark.spark_features import check_observes_rows
 from airflow_delta.spark.statement.application_progress import progress
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, WriteConflict, retry_on_conflict
 from airflow_delta.spark.statement.conform import conform_to_schema, named_by_position
@@ -101,7 +100,6 @@ class WriteRun:
     @contextmanager
     def begin(cls, spark: SparkSession, log: DeltaLog, statement: WriteStatement, origin: Origin | None) -> Iterator[WriteRun]:
         """The run of a statement; what it has staged and not committed is gone at its end."""
-        check_observes_rows(spark)
         origin = origin or Origin()
         if statement.user_metadata is not None:
             origin = replace(origin, user_metadata=statement.user_metadata)
@@ -156,7 +154,6 @@ def write(
         InvalidPredicateError: ``replace_where`` cannot be analyzed, or does not fit the table.
         InvalidTablePropertyError: A property of the new table does not exist or cannot have its value.
         ExpectationFailedError: A check on the rows failed.
-        SparkFeatureMissingError: As ``check_observes_rows``.
         CommitConflictError: Another writer changed the table so that this cannot be retried, or too often.
         DeltaError: As reading the source and the table raise it. In all cases nothing is committed, and no file left.
     """

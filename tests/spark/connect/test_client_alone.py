@@ -10,12 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.connect_server import connect_server
-from tests.spark.needs import needs_writes_over_connect
 
 CLIENT = Path(__file__).with_name("client.py")
 JAVA = ("JAVA_HOME", "SPARK_HOME", "PYSPARK_GATEWAY_PORT")
 
-pytestmark = [pytest.mark.slow, needs_writes_over_connect]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -99,13 +99,12 @@ def _assigned(values):
 
 def _struct(kind, place, given, path=()):
     """The struct at a place with other members; NULL becomes a struct of NULLs first."""
-    members = []
+    values = {}
     for member in kind:
-        inner = (*path, member.name)
-        below = any(other[: len(inner)] == inner and other != inner for other in given)
-        value = _struct(member.type, f"{place}.{member.name}", given, inner) if below else given.get(inner, f"{place}.{member.name}")
-        members.append(f"'{member.name}': {value}")
-    return "{" + ", ".join(members) + "}"
+        inner, here = (*path, member.name), f"{place}.{member.name}"
+        is_above = any(other[: len(inner)] == inner != other for other in given)
+        values[member.name] = _struct(member.type, here, given, inner) if is_above else given.get(inner, here)
+    return "{" + ", ".join(f"'{name}': {value}" for name, value in values.items()) + "}"
 
 
 def as_arrow(rows, keys):

@@ -12,7 +12,6 @@ from airflow_delta.core.statements import MergeStatement, OperationResult
 from airflow_delta.spark.dml.merge.attempt import attempt_merge
 from airflow_delta.spark.dml.merge.plan import MergePlan, plan_merge
 from airflow_delta.spark.io.row_cache import RowCache
-from airflow_delta.spark.spark_features import check_observes_rows
 from airflow_delta.spark.statement.conflict_retry import Steps, retry_on_conflict
 
 
@@ -45,10 +44,8 @@ def merge(
         MultipleSourceRowsMatchedError: A target row has more than one match.
         ConstraintViolatedError: NULL in a column that is NOT NULL.
         ExpectationFailedError: An expectation does not hold.
-        SparkFeatureMissingError: As ``check_observes_rows``.
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
-    check_observes_rows(spark)
     origin = origin or Origin()
     store = None if statement.dry_run else log.store
     with RowCache(store) as source, RowCache(store) as changes:
