@@ -18,6 +18,7 @@ from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
 from airflow_delta.jobs.session import DEFAULTS
+from airflow_delta.shipping.connect import suit_client
 
 _PATIENCE = 30.0
 """Seconds in which a server has to answer."""
@@ -65,6 +66,7 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
         for name, value in (DEFAULTS | dict(settings)).items():
             if name.startswith("spark.sql."):
                 spark.conf.set(name, value)
+        suit_client(spark)
         spark.addArtifacts(archive, pyfile=True)
         yield spark
     finally:

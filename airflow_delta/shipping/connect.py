@@ -1,4 +1,4 @@
-"""Code for the Python of a server of Spark Connect, on which nothing of ours is installed: it goes with the session.
+"""What a session of Spark Connect needs from its client: our code for the server's Python, and settings where that is older.
 
 What goes with a session reaches its Python workers, but not the process in which the server runs a function of
 ``foreachBatch``: such a function brings the code along.
@@ -11,10 +11,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyspark
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.shipping.archive import build_archive
+
+_MIB, _GIB = 1 << 20, 1 << 30
+ASKED_FOR = {
+    "spark.sql.session.localRelationChunkSizeRows": 10_000,
+    "spark.sql.session.localRelationChunkSizeBytes": 16 * _MIB,
+    "spark.sql.session.localRelationBatchOfChunksSizeBytes": _GIB,
+    "spark.sql.session.localRelationSizeLimit": 3 * _GIB,
+}
+"""What a client asks for before it sends rows, the first three from 4.1 on, the last from 4.2 on, and what servers answer."""
 
 
 def add_code(spark: SparkSession) -> None:
@@ -23,8 +34,27 @@ def add_code(spark: SparkSession) -> None:
     Args:
         spark: A session of Spark Connect; its server's Python needs pyarrow and pandas.
     """
+    suit_client(spark)
     with TemporaryDirectory(prefix="airflow-delta-") as private:
         spark.addArtifacts(str(build_archive(Path(private))), pyfile=True)
+
+
+def suit_client(spark: SparkSession) -> None:
+    """Let a client send rows to a server that is older: without these settings its ``createDataFrame`` fails there.
+
+    Airflow's provider brings one version of the client, whatever version the server is of.
+
+    Args:
+        spark: A session of Spark Connect.
+    """
+    if not is_at_least(spark.version, _minor(pyspark.__version__)):
+        for name, value in ASKED_FOR.items():
+            if spark.conf.get(name, None) is None:
+                spark.conf.set(name, value)
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
 
 
 def with_code(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], Any]:

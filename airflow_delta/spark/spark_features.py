@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from airflow_delta.core.least_versions import is_at_least
-from airflow_delta.spark.errors import SparkFeatureMissingError
+from airflow_delta.spark.errors import ObservationLostError, SparkFeatureMissingError
 from airflow_delta.spark.json_values import JSON_OPTIONS, read_struct
 from airflow_delta.spark.jvm import active_jvm, is_connect
 
@@ -73,7 +73,7 @@ def repartition_by_id(rows: DataFrame, partitions: int, column: Column) -> DataF
         partitions: Number of partitions.
         column: Integers, never NULL.
     """
-    if hasattr(rows, "repartitionById"):
+    if _are_at_least(rows.sparkSession, (4, 1)):
         return rows.repartitionById(partitions, column)
     keys = F.expr(f"array({', '.join(str(_int_with_hash(number)) for number in range(partitions))})")
     return rows.repartition(partitions, keys[F.pmod(column, F.lit(partitions))])
@@ -84,27 +84,46 @@ def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFram
 
     Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java, and over Spark Connect not at all; here
     they are a ``Row`` or a dictionary.
+
+    What is returned raises ``ObservationLostError`` where the server has not sent them: before 4.1 it waits a tenth of a
+    second for them (``ExecuteThreadRunner``).
     """
     observation = Observation()
-    aggregate = F.struct(*(column.alias(name) for name, column in aggregates.items()))
-    if not _sends_structs(rows.sparkSession):
-        kind = rows.select(aggregate.alias(_OBSERVED)).schema[_OBSERVED].dataType
+    aggregate = _struct(aggregates)
+    if is_connect(spark := rows.sparkSession) and not _are_at_least(spark, (4, 1)):  # these send no structs
+        kind = rows.select(aggregate).schema[_OBSERVED].dataType
         text = F.to_json(aggregate, JSON_OPTIONS).alias(_OBSERVED)
-        return rows.observe(observation, text), lambda: read_struct(observation.get[_OBSERVED], kind)
+        return rows.observe(observation, text), lambda: read_struct(_sent(observation), kind)
 
     def observed() -> Mapping[str, Any]:
-        row = observation.get[_OBSERVED]
+        row = _sent(observation)
         if not isinstance(row, Row):
             pickled = active_jvm().PythonSQLUtils.toPyRow(row)  # as Spark 4.1 does it
             row = CPickleSerializer().loads(pickled)
         return dict(row.asDict(recursive=False))
 
-    return rows.observe(observation, aggregate.alias(_OBSERVED)), observed
+    return rows.observe(observation, aggregate), observed
 
 
-def _sends_structs(spark: SparkSession) -> bool:
-    """Whether an observation may hold structs: over Spark Connect where server and client are of 4.1 or newer."""
-    return not is_connect(spark) or all(is_at_least(version, (4, 1)) for version in (str(spark.version), pyspark.__version__))
+def aggregated(rows: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:
+    """As ``observe`` gives the aggregates, by an action of their own."""
+    [[row]] = rows.agg(_struct(aggregates)).collect()
+    return dict(row.asDict(recursive=False))
+
+
+def _struct(aggregates: Mapping[str, Column]) -> Column:
+    return F.struct(*(column.alias(name) for name, column in aggregates.items())).alias(_OBSERVED)
+
+
+def _sent(observation: Observation) -> Any:
+    if _OBSERVED not in (found := observation.get):
+        raise ObservationLostError
+    return found[_OBSERVED]
+
+
+def _are_at_least(spark: SparkSession, least: tuple[int, int]) -> bool:
+    """Whether Spark is of a version or newer: over Spark Connect, client and server."""
+    return all(is_at_least(version, least) for version in (str(spark.version), pyspark.__version__))
 
 
 def _int_with_hash(wanted: int) -> int:

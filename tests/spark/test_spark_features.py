@@ -18,6 +18,7 @@ from airflow_delta.spark.spark_features import arrow_schema, check_stream_source
 @pytest.mark.parametrize("is_new", [True, False])
 def test_rows_go_to_the_partition_of_their_number(spark, monkeypatch, is_new):
     if not is_new:
+        monkeypatch.setattr(spark_features, "_are_at_least", lambda *_: False)
         for frame in (DataFrame, ClassicDataFrame):
             monkeypatch.delattr(frame, "repartitionById", raising=False)
     numbers = spark.range(500).select((F.col("id") % 100).cast("int").alias("number"))
@@ -53,8 +54,10 @@ VALUES = {
 def test_what_a_server_that_sends_no_structs_observes_arrives_as_the_same_values(spark, monkeypatch):
     rows = spark.range(3).selectExpr(*(f"{value} AS {name}" for name, value in VALUES.items()))
     found = []
-    for sends_structs in (True, False):
-        monkeypatch.setattr(spark_features, "_sends_structs", lambda _, sends=sends_structs: sends)
+    for is_old in (False, True):
+        if is_old:
+            monkeypatch.setattr(spark_features, "is_connect", lambda _: True)
+            monkeypatch.setattr(spark_features, "_are_at_least", lambda *_: False)
         counted, observed = observe(rows, {"n": F.count(F.lit(1)), "values": F.collect_set(F.struct("*"))})
         assert counted.count() == 3
         [values] = observed()["values"]
