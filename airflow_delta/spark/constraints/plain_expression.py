@@ -10,7 +10,7 @@ Spark: ``SqlBaseLexer.g4``, ``SqlBaseParser.g4``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 MAX_TOKENS = 1_000
@@ -85,6 +85,16 @@ def plain_expression(text: str, permitted: Collection[str]) -> PlainExpression:
             names.update(() if follows_dot else (word,))
         follows_dot = kind == "sign" and word == "."
     return PlainExpression(frozenset(functions), frozenset(names))
+
+
+def reads_one_row(texts: Iterable[str]) -> bool:
+    """Whether these expressions are plain, and call nothing: they read no table, as a query or a function in SQL may."""
+    try:
+        for text in texts:
+            plain_expression(text, ())
+    except NotPlainError:
+        return False
+    return True
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

@@ -5,7 +5,12 @@ import re
 import pytest
 
 from airflow_delta.spark.constraints.permitted import FUNCTIONS
-from airflow_delta.spark.constraints.plain_expression import MAX_TOKENS, NotPlainError, plain_expression
+from airflow_delta.spark.constraints.plain_expression import (
+    MAX_TOKENS,
+    NotPlainError,
+    plain_expression,
+    reads_one_row,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +66,22 @@ def test_a_text_that_calls_other_functions_or_may_mean_more_is_refused(text, why
 def test_a_text_that_nests_deeper_than_spark_follows_is_refused():
     with pytest.raises(NotPlainError, match="too many words"):
         plain_expression("- " * MAX_TOKENS + "id", FUNCTIONS)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([], True),
+        (["target.`id` = source.id", "source.n + 1 > 2 AND source.kind IN ('a', 'b')"], True),
+        (["source.n", "(SELECT max(n) FROM t)"], False),
+        (["source.id IN (TABLE ids)"], False),
+        (["largest_of_the_table(source.id)"], False),  # its body may be a query
+        (["upper(source.name)"], False),
+        (["source.n -- and more"], False),
+    ],
+)
+def test_only_plain_texts_without_calls_certainly_read_no_table(texts, expected):
+    assert reads_one_row(texts) is expected
 
 
 def test_spark_takes_no_word_of_a_text_for_another(spark):

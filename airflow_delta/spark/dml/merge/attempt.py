@@ -15,6 +15,7 @@ from airflow_delta.core.log.record_counts import COUNTED_FILE
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.spark.constraints.identity import identity_tags, with_marks
+from airflow_delta.spark.constraints.plain_expression import reads_one_row
 from airflow_delta.spark.dml.application import apply_changes, check_new_rows
 from airflow_delta.spark.dml.effects import RowEffects, count_effects
 from airflow_delta.spark.dml.merge.disjoint import FilesWithKeys, decides_row_by_row
@@ -72,7 +73,7 @@ def attempt_merge(
         candidates,
         cache=cache,
         in_source=in_source,
-        reads=reads,
+        reads=None if reads_one_row([plan.source.on, *plan.clauses.texts()]) else reads,
         size=_most_bytes(plan.source, candidates, target_after),
     )
     effects = count_effects(staged, are_matches_unique=are_unique)

@@ -171,6 +171,27 @@ def test_an_update_by_a_subquery_over_its_table_is_not_made_with_old_values(spar
     assert rows() == [(3, "tue"), (7, "sun"), (8, "mon"), (9, "mon")]
 
 
+@pytest.mark.parametrize(
+    ("on", "value"),
+    [
+        ("target.id = source.id", "(SELECT count(*) FROM all_days)"),
+        ("target.id = source.id AND source.id <= (SELECT count(*) FROM all_days)", "0L"),
+    ],
+)
+def test_a_merge_whose_clause_or_condition_reads_its_table_is_not_made_with_old_values(spark, raced, days, rows, on, value):
+    DeltaTable.forPath(spark, days).toDF().createOrReplaceTempView("all_days")
+    statement = MergeStatement(
+        table=days,
+        source=SqlSource("SELECT 2L AS id, 'new' AS day"),
+        on=on,
+        clauses=(MatchedUpdate(assignments={"id": f"target.id + 10 * {value}", "day": "source.day"}),),
+    )
+    with pytest.raises(ConcurrentAppendError) as caught:
+        merge(spark, raced(lambda: append(days, (7, "sun"))), statement)
+    assert caught.value.path.startswith("day=sun")
+    assert rows() == [(1, "mon"), (2, "mon"), (3, "tue"), (7, "sun")]
+
+
 # -- what counts as a read
 
 
