@@ -31,16 +31,6 @@ class SparkFeatureMissingError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
-class ObservationLostError(DeltaError):
-    """A server of Spark Connect has written rows and not sent what it counted meanwhile; nothing is committed."""
-
-    code = "DELTA_OBSERVATION_LOST"
-    retryable = True
-    message = "expected from the server of Spark Connect the counts of the rows that it wrote, found none"
-    remedy = "run it again when the server is less busy; one of Spark 4.1 or newer does not lose them"
-
-
-@dataclass(kw_only=True, eq=False)
 class SparkConnectUnsupportedError(DeltaError):
     """Only a classic session can do it, whose driver is in this process's reach; found before anything was written.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any
@@ -16,9 +17,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from airflow_delta.core.least_versions import is_at_least
-from airflow_delta.spark.errors import ObservationLostError, SparkFeatureMissingError
-from airflow_delta.spark.json_values import JSON_OPTIONS, read_struct
-from airflow_delta.spark.jvm import active_jvm, is_connect
+from airflow_delta.spark.errors import SparkFeatureMissingError
+from airflow_delta.spark.jvm import active_jvm, checkpointed, is_connect
 
 _OBSERVED = "observed"
 _HASH_SEED = 42
@@ -82,27 +82,30 @@ def repartition_by_id(rows: DataFrame, partitions: int, column: Column) -> DataF
 def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
     """The rows, and what returns the aggregates over them, by name, once an action on the rows has ended.
 
-    Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java, and over Spark Connect not at all; here
-    they are a ``Row`` or a dictionary.
-
-    What is returned raises ``ObservationLostError`` where the server has not sent them: before 4.1 it waits a tenth of a
-    second for them (``ExecuteThreadRunner``).
+    Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java; here each is a ``Row``. Over Spark Connect
+    it loses what comes late: there the rows are kept, and looked at once more.
     """
+    if not sends_observations(rows.sparkSession):
+        kept = checkpointed(rows)
+        return kept, partial(aggregated, kept, aggregates)
     observation = Observation()
-    aggregate = _struct(aggregates)
-    if is_connect(spark := rows.sparkSession) and not _are_at_least(spark, (4, 1)):  # these send no structs
-        kind = rows.select(aggregate).schema[_OBSERVED].dataType
-        text = F.to_json(aggregate, JSON_OPTIONS).alias(_OBSERVED)
-        return rows.observe(observation, text), lambda: read_struct(_sent(observation), kind)
 
     def observed() -> Mapping[str, Any]:
-        row = _sent(observation)
+        row = observation.get[_OBSERVED]
         if not isinstance(row, Row):
             pickled = active_jvm().PythonSQLUtils.toPyRow(row)  # as Spark 4.1 does it
             row = CPickleSerializer().loads(pickled)
         return dict(row.asDict(recursive=False))
 
-    return rows.observe(observation, aggregate), observed
+    return rows.observe(observation, _struct(aggregates)), observed
+
+
+def sends_observations(spark: SparkSession) -> bool:
+    """Whether what is observed arrives: over Spark Connect where client and server are of 4.1 or newer.
+
+    An older server waits a tenth of a second for it (``ExecuteThreadRunner``), and sends no structs.
+    """
+    return not is_connect(spark) or _are_at_least(spark, (4, 1))
 
 
 def aggregated(rows: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:
@@ -113,12 +116,6 @@ def aggregated(rows: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str
 
 def _struct(aggregates: Mapping[str, Column]) -> Column:
     return F.struct(*(column.alias(name) for name, column in aggregates.items())).alias(_OBSERVED)
-
-
-def _sent(observation: Observation) -> Any:
-    if _OBSERVED not in (found := observation.get):
-        raise ObservationLostError
-    return found[_OBSERVED]
 
 
 def _are_at_least(spark: SparkSession, least: tuple[int, int]) -> bool:

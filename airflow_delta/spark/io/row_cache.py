@@ -41,7 +41,6 @@ from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.column_mapping import MappingMode
 from airflow_delta.core.schema.data_types import VOID
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.spark.errors import ObservationLostError
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.file_sink import FileSink
 from airflow_delta.spark.io.jvm_sink import fit_for_jvm
@@ -53,7 +52,7 @@ from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import checkpointed, is_connect, release_checkpoint, repeats
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.session import has_executors
-from airflow_delta.spark.spark_features import aggregated, observe
+from airflow_delta.spark.spark_features import aggregated, observe, sends_observations
 
 _log = logging.getLogger(__name__)
 
@@ -123,11 +122,7 @@ class RowCache:
             return self._in_checkpoint(rows, aggregates)
         try:
             return self._in_files(rows, aggregates, self._store)
-        except (
-            UnsupportedTypeError,
-            AnalysisException,
-            ObservationLostError,
-        ):  # what else is wrong with them, the other way raises again
+        except (UnsupportedTypeError, AnalysisException):  # what else is wrong with them, the other way raises again
             return self._in_checkpoint(rows, aggregates)
 
     def _in_checkpoint(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> Kept:
@@ -161,7 +156,7 @@ class RowCache:
         columns = (F.col(str(position)) if str(position) in schema.names else F.lit(None) for position in range(len(shown)))
         pairs = zip(columns, shown, strict=True)
         named_again = kept.select(*(column.alias(field.name, metadata=field.metadata) for column, field in pairs))
-        return Kept(named_again, _taken(observed, named_again, aggregates))
+        return Kept(named_again, observed())
 
     def at_end(self, release: Callable[[], object]) -> None:
         """Call this when the rows are released; what it raises is logged."""
@@ -181,32 +176,23 @@ def _in_memory(rows: DataFrame, aggregates: Mapping[str, Column], size: int) -> 
         return None
     counted, observed = _observed(rows, aggregates)
     found = counted.toArrow()
-    if found.nbytes > MOST_BYTES:
-        return None
-    kept = spark.createDataFrame(found, rows.schema)
-    return Kept(kept, _taken(observed, kept, aggregates), found)
+    return None if found.nbytes > MOST_BYTES else Kept(spark.createDataFrame(found, rows.schema), observed(), found)
 
 
 def _computed(kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:
     """The aggregates over rows that stay once they are computed, taken in the one job that does so; no job without any."""
     if not aggregates:
         return {}
+    if not sends_observations(kept.sparkSession):
+        return aggregated(kept, aggregates)
     counted, observed = observe(kept, aggregates)
     counted.write.format("noop").mode("overwrite").save()
-    return _taken(observed, kept, aggregates)
+    return observed()
 
 
 def _observed(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
     """As ``observe``, which takes at least one aggregate."""
     return observe(rows, aggregates) if aggregates else (rows, dict)
-
-
-def _taken(observed: Callable[[], Mapping[str, Any]], kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:
-    """What was observed; where that is lost, the aggregates over the rows as they are kept."""
-    try:
-        return observed()
-    except ObservationLostError:
-        return aggregated(kept, aggregates)
 
 
 def _quietly(release: Callable[[], object]) -> None:

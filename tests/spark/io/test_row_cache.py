@@ -29,7 +29,6 @@ from airflow_delta.spark import spark_features
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.errors import ObservationLostError
 from airflow_delta.spark.io import row_cache
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.session import has_executors
@@ -231,30 +230,14 @@ def test_rows_that_nothing_is_asked_of_yet_are_kept_by_the_first_look_at_them(sp
     assert cached() == before
 
 
-@pytest.fixture
-def lost(monkeypatch):
-    """The server sends nothing of what it observes."""
-
-    def sent(_):
-        raise ObservationLostError
-
-    monkeypatch.setattr(spark_features, "_sent", sent)
-
-
-def test_where_the_server_loses_what_it_observed_it_is_asked_again_of_the_kept_rows(spark, table, place, lost):
+def test_where_the_server_sends_no_observations_the_kept_rows_are_looked_at_once_more(spark, table, place, monkeypatch):
+    for module in (spark_features, row_cache):
+        monkeypatch.setattr(module, "sends_observations", lambda _: False)
     rows = spark.range(50).select("id", F.rand().alias("r"))
     with RowCache(DeltaLog.for_table(table).store) as cache:
         kept, counted, _ = cache.keep(rows, {"rows": F.count(F.lit(1)), "sum": F.sum("r"), "last": F.max(F.struct("id", "r"))})
         assert (counted["rows"], counted["last"].id) == (50, 49)
         assert kept.agg(F.sum("r")).first()[0] == pytest.approx(counted["sum"])
-
-
-def test_rows_that_the_server_wrote_without_counting_them_are_not_committed_and_a_retry_may_be(spark, table, lost):
-    with pytest.raises(ObservationLostError) as failed:
-        write(spark, DeltaLog.for_table(table), WriteStatement(table=table, source=SqlSource("SELECT 1 AS id")))
-    assert failed.value.retryable
-    assert str(failed.value).startswith("[DELTA_OBSERVATION_LOST] expected from the server of Spark Connect the counts")
-    assert [path for path in Path(table).rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize(
