@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -186,13 +186,17 @@ _Partition = tuple[tuple[str, str | None], ...]
 
 
 def _partition(directory: str) -> _Partition:
-    """What the parts ``name=value`` of a path say, unescaped as Hive writes them."""
+    """What the parts ``name=value`` of a path say, unescaped."""
     pairs = (part.partition("=") for part in directory.split("/") if "=" in part)
     return tuple((_unescaped(name), None if value in {_HIVE_NULL, ""} else _unescaped(value)) for name, _, value in pairs)
 
 
 def _unescaped(text: str) -> str:
-    return re.sub("%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
+    """Hive escapes signs of ASCII only; Arrow, Polars and DuckDB write all others as the bytes of their UTF-8."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return re.sub("%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
 
 
 def _partition_fields(

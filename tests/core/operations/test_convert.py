@@ -124,6 +124,8 @@ def test_a_conversion_makes_what_sparks_makes(golden_table):
     [
         ("string", "a b", "a b", "a b"), ("string", "a%2Fb%3D%25", "a/b=%", "a/b=%"), ("string", "é😀", "é😀", "é😀"),
         ("string", "__HIVE_DEFAULT_PARTITION__", None, None), ("string", "", None, None), ("int", "007", "007", 7),
+        ("string", "caf%C3%A9%20%E6%97%A5", "café 日", "café 日"),  # as Arrow, Polars and DuckDB escape
+        ("string", "%E9%2F", "é/", "é/"),
         ("bigint", "-5", "-5", -5), ("boolean", "true", "true", True),
         ("date", "2020-02-29", "2020-02-29", dt.date(2020, 2, 29)),
         ("DECIMAL(5, 2)", "1.50", "1.50", Decimal("1.50")),
