@@ -35,11 +35,12 @@ _MAX_PRECISION = 38
 _CLAUSES = ("COMMENT", "GENERATED", "DEFAULT")
 
 _TOKEN = re.compile(
-    r"""\s*(?:
+    r"""(?>\s|--[^\r\n]*|/\*.*?\*/)*+(?:
         (?P<quoted>`(?:[^`]|``)+`)
       | (?P<text>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?"(?:[^"\\]|\\.|"")*")
       | (?P<word>\w+)
       | (?P<sign>\S)
+      | \Z
     )""",
     re.VERBOSE | re.DOTALL,
 )
@@ -222,7 +223,7 @@ class _Parser:
         """The text up to the next clause or column."""
         start, depth = self._next, 0
         while (token := self._peek()) is not None:
-            sign = token[0].strip()
+            sign = token[token.lastgroup or 0]
             ends = sign in ",)" or (token.lastgroup == "word" and sign.upper() in _CLAUSES) or self._is("NOT", "NULL")
             if depth == 0 and ends and self._next > start:
                 break
@@ -250,7 +251,7 @@ class _Parser:
         """The text of these tokens."""
         if start >= end:
             return ""
-        return self._text[self._tokens[start].start() : self._tokens[end - 1].end()].strip()
+        return self._text[_start(self._tokens[start]) : self._tokens[end - 1].end()]
 
     def _peek(self) -> re.Match[str] | None:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
@@ -258,7 +259,7 @@ class _Parser:
     def _is(self, *words: str) -> bool:
         """Whether these words or signs come next."""
         coming = self._tokens[self._next : self._next + len(words)]
-        return [word[0].strip().upper() for word in coming] == [word.upper() for word in words]
+        return [word[word.lastgroup or 0].upper() for word in coming] == [word.upper() for word in words]
 
     def _take(self, *words: str) -> bool:
         found = self._is(*words)
@@ -299,8 +300,13 @@ class _Parser:
 
     def _unexpected(self, wanted: str) -> InvalidStatementError:
         token = self._peek()
-        found = "the end of the text" if token is None else f"{self._text[token.start() :].strip()[:40]!r}"
+        found = "the end of the text" if token is None else f"{self._text[_start(token) :].strip()[:40]!r}"
         return InvalidStatementError(statement="columns", detail=f"expected {wanted}, found {found}, in {self._text!r}")
+
+
+def _start(token: re.Match[str]) -> int:
+    """Where the token itself begins, behind spaces and comments."""
+    return token.start(token.lastgroup or 0)
 
 
 def string_value(text: str) -> str:

@@ -33,6 +33,10 @@ def column(text):
         ),
         ('a INT COMMENT "a, b) NOT NULL"', StructField("a", INTEGER, metadata={"comment": "a, b) NOT NULL"})),
         ("a INT COMMENT r'\\d'", StructField("a", INTEGER, metadata={"comment": "\\d"})),
+        (
+            "-- it's\na /* , b */ INT DEFAULT /* none */ 1 -- yes\n COMMENT '/* c */' -- it's the last",
+            with_default(StructField("a", INTEGER, metadata={"comment": "/* c */"}), "1"),
+        ),
         ("a INT DEFAULT f(1, (2)) + 1 NOT NULL", with_default(StructField("a", INTEGER, nullable=False), "f(1, (2)) + 1")),
         ("a STRING DEFAULT 'COMMENT'", with_default(StructField("a", STRING), "'COMMENT'")),
         ("a INT DEFAULT -1 COMMENT 'x'", with_default(StructField("a", INTEGER, metadata={"comment": "x"}), "-1")),
