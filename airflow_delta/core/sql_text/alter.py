@@ -105,20 +105,29 @@ def _added(words: Words) -> Iterator[TableChange]:
 def _definitions(tokens: Sequence[Token]) -> list[list[Token]]:
     """The columns between commas that stand outside of parentheses and of types such as MAP<INT, STRING>."""
     pieces: list[list[Token]] = [[]]
-    depth = angles = 0
-    for token in tokens:
-        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
-        angles += (token.token_type == TokenType.LT) - (token.token_type == TokenType.GT) if not depth else 0
-        if token.token_type == TokenType.COMMA and depth == angles == 0:
+    for token, is_inside in _nested(tokens):
+        if token.token_type == TokenType.COMMA and not is_inside:
             pieces.append([])
         else:
             pieces[-1].append(token)
     return pieces
 
 
+def _nested(tokens: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
+    """Each token, and whether it stands inside of parentheses or of a type's angles."""
+    depth = angles = 0
+    for token in tokens:
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        angles += (token.token_type == TokenType.LT) - (token.token_type == TokenType.GT) if not depth else 0
+        yield token, bool(depth or angles)
+
+
 def _placed(words: Words, tokens: Sequence[Token]) -> tuple[str, bool, str | None]:
     """A column's definition, whether it comes first, and what it comes after."""
-    ending = [word_of(token) for token in tokens[2:]]
+    kind = 1  # where the type begins
+    while kind < len(tokens) and tokens[kind].token_type == TokenType.DOT:
+        kind += 2
+    ending = [None if is_inside else word_of(token) for token, is_inside in _nested(tokens)][kind + 1 :]
     if ending[-1:] == ["FIRST"]:
         return words.slice(tokens[:-1]), True, None
     if ending[-2:-1] == ["AFTER"]:
