@@ -213,14 +213,19 @@ class Words:
         return self.until()
 
     def until(self, *words: str) -> list[Token]:
-        """The tokens before one of these words, which stands outside of parentheses and CASE, or before the end."""
-        start, depth, cases = self._at, 0, 0
+        """The tokens before one of these words, which stands outside of parentheses and CASE, or before the end.
+
+        Behind a dot such a word is a name.
+        """
+        start, depth, cases, before = self._at, 0, 0, None
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
-            if depth == cases == 0 and (word_of(token) in words or token.token_type == TokenType.SEMICOLON):
+            kind = None if before == TokenType.DOT else token.token_type
+            if depth == cases == 0 and (kind == TokenType.SEMICOLON or (kind and word_of(token) in words)):
                 break
-            depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
-            cases += (token.token_type == TokenType.CASE) - (token.token_type == TokenType.END and cases > 0)
+            depth += (kind in OPENING) - (kind in CLOSING)
+            cases += (kind == TokenType.CASE) - (kind == TokenType.END and cases > 0)
+            before = token.token_type
             self._at += 1
         return list(self._tokens[start : self._at])
 

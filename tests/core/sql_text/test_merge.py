@@ -63,6 +63,21 @@ def test_a_whole_statement_becomes_what_it_says():
     )
 
 
+def test_keywords_behind_a_dot_are_names_of_columns():
+    text = """MERGE INTO t USING s ON t.when = s.when
+        WHEN MATCHED AND s.then < t.end THEN UPDATE SET n = CASE WHEN s.end > 3 THEN s.case WHEN s.n > 1 THEN 2 END
+        WHEN NOT MATCHED THEN INSERT *"""
+    merged = split(text)
+    assert merged.on == "target.when = source.when"
+    assert merged.clauses == (
+        MatchedUpdate(
+            condition="source.then < target.end",
+            assignments={"n": "CASE WHEN source.end > 3 THEN source.case WHEN source.n > 1 THEN 2 END"},
+        ),
+        NotMatchedInsert(),
+    )
+
+
 @pytest.mark.parametrize(
     ("using", "arguments", "source"),
     [
