@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_delta.core.data_files.writer import SPARK_SCHEMA_KEY
-from airflow_delta.core.errors import InvalidSchemaError
+from airflow_delta.core.errors import InvalidSchemaError, UnsupportedTypeError
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType, parse_schema, struct_from_arrow
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import BYTE, INTEGER, SHORT
@@ -44,6 +44,9 @@ def _with_instants(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Fie
     """The field with INT96 as what Spark writes by it: an instant, though Arrow takes it for a local time.
 
     Leaves of Arrow's types and columns of Parquet come in one order.
+
+    Raises:
+        UnsupportedTypeError: Times of nanoseconds, of which Spark reads no file, and which a table may have no place for.
     """
     kind = field.type
     if pa.types.is_struct(kind):
@@ -53,7 +56,11 @@ def _with_instants(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Fie
         return field.with_type(pa.map_(key, item))
     if pa.types.is_list(kind):
         return field.with_type(pa.list_(_with_instants(kind.value_field, leaves)))
-    return field.with_type(pa.timestamp("us", "UTC")) if next(leaves).physical_type == "INT96" else field
+    if next(leaves).physical_type == "INT96":
+        return field.with_type(pa.timestamp("us", "UTC"))
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        raise UnsupportedTypeError(type=str(kind))
+    return field
 
 
 def _plain(schema: StructType) -> StructType:

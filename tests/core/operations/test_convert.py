@@ -249,6 +249,14 @@ def test_int96_is_an_instant_and_int64_without_zone_is_not(tmp_path):
 NAIVE = pa.timestamp("us")
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.list_(pa.timestamp("ns"))])
+def test_times_of_nanoseconds_as_pandas_writes_them_are_reported_for_spark_reads_no_such_file(tmp_path, kind):
+    value = [1000] if pa.types.is_list(kind) else 1000
+    write(tmp_path, "f.parquet", t=pa.array([value], kind))
+    with pytest.raises(NotConvertibleError, match=r"f.parquet: values of the type timestamp\[ns"):
+        DeltaLog.convert(str(tmp_path))
+
+
 def test_bounds_of_the_old_calendar_are_not_taken(tmp_path):
     table = pa.table({"d": [dt.date(2020, 1, 1)]})
     table = table.replace_schema_metadata({"org.apache.spark.version": "2.4.0", "org.apache.spark.legacyDateTime": ""})
