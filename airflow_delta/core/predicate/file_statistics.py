@@ -18,7 +18,7 @@ Protocol: PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,9 +102,10 @@ def file_statistics(stats: pa.ChunkedArray, schema: StructType, columns: Iterabl
         schema: The table's schema.
         columns: The columns wanted.
     """
-    stored = {column: _stored(schema, column) for column in columns}
-    parsed = _parsed(stats, stored.values())
-    records = parsed["numRecords"]
+    has_elements = any(isinstance(field.type, ArrayType | MapType) for field in schema.fields)
+    stored = {column: _stored(schema, column, has_elements=has_elements) for column in columns}
+    parsed = _leaves(_parsed(stats, stored.values()))
+    records = parsed["numRecords",]
     return FileStatistics(
         is_empty=_certain(pc.equal(records, 0)),
         columns={column: _bounds(parsed, stored_column, records) for column, stored_column in stored.items()},
@@ -128,8 +129,8 @@ class _Stored:
     is_counted: bool
 
 
-def _stored(schema: StructType, column: Column) -> _Stored:
-    """The column that the schema has by this path. Raises ``KeyError`` when there is none."""
+def _stored(schema: StructType, column: Column, *, has_elements: bool) -> _Stored:
+    """The column that the schema, with lists or maps or not, has by this path. Raises ``KeyError`` when there is none."""
     fields: list[StructField] = []
     scope: DataType = schema
     for name in column.path:
@@ -140,7 +141,6 @@ def _stored(schema: StructType, column: Column) -> _Stored:
         scope = field.type
     was_float = scope == DOUBLE and _TYPE_CHANGES in fields[-1].metadata
     path = tuple(map(physical_name, fields))
-    has_elements = any(isinstance(field.type, ArrayType | MapType) for field in schema.fields)
     is_counted = not isinstance(scope, ArrayType | MapType | StructType) and not (has_elements and path in _COUNTED_ELEMENTS)
     return _Stored(path=path, kind=scope, was_float=was_float, is_counted=is_counted)
 
@@ -170,6 +170,18 @@ def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
+def _leaves(columns: pa.Table | pa.ChunkedArray) -> dict[tuple[str, ...], pa.ChunkedArray]:
+    """What lies inside of structs, at any depth, by path: at once, as Arrow looks at all members to find one."""
+    fields, members = (columns.schema, columns.columns) if isinstance(columns, pa.Table) else (columns.type, columns.flatten())
+    found: dict[tuple[str, ...], pa.ChunkedArray] = {}
+    for field, member in zip(fields, members, strict=True):
+        if pa.types.is_struct(field.type):
+            found |= {(field.name, *path): leaf for path, leaf in _leaves(member).items()}
+        else:
+            found[field.name,] = member
+    return found
+
+
 def _read_objects(texts: pa.Array, schema: pa.Schema) -> list[pa.Table]:
     def nulls(rows: int) -> pa.Table:
         return pa.table([pa.nulls(rows, field.type) for field in schema], schema=schema)
@@ -180,13 +192,13 @@ def _read_objects(texts: pa.Array, schema: pa.Schema) -> list[pa.Table]:
 # -- trusting
 
 
-def _bounds(parsed: pa.Table, column: _Stored, records: pa.ChunkedArray) -> ColumnBounds:
-    rows, kind = len(parsed), column.kind
-    nulls = pc.struct_field(parsed["nullCount"], column.path) if column.is_counted else pa.nulls(rows, pa.int64())
+def _bounds(parsed: Mapping[tuple[str, ...], pa.ChunkedArray], column: _Stored, records: pa.ChunkedArray) -> ColumnBounds:
+    rows, kind = len(records), column.kind
+    nulls = parsed["nullCount", *column.path] if column.is_counted else pa.nulls(rows, pa.int64())
     no_null, all_null = _certain(pc.equal(nulls, 0)), _certain(pc.equal(nulls, records))
     if _json_type(kind) is None:
         return ColumnBounds(low=None, high=None, greatest=None, no_null=no_null, all_null=all_null)
-    low, high = (pc.struct_field(parsed[name], column.path) for name in ("minValues", "maxValues"))
+    low, high = (parsed[name, *column.path] for name in ("minValues", "maxValues"))
     all_null = pc.and_(all_null, pc.and_(pc.is_null(low), pc.is_null(high)))
     if kind in TEXT_TYPES:
         low, high = typed_leniently(low.combine_chunks(), kind), typed_leniently(high.combine_chunks(), kind)

@@ -45,8 +45,9 @@ _NO_NUMBER = r':[ \t]*"(?:NaN|[+-]?Infinity)"'
 
 def nested_type(types: Mapping[tuple[str, ...], pa.DataType]) -> pa.StructType:
     """The struct type that holds these types at these paths."""
-    heads = dict.fromkeys(path[0] for path in types)
-    below = {head: {path[1:]: kind for path, kind in types.items() if path[0] == head} for head in heads}
+    below: dict[str, dict[tuple[str, ...], pa.DataType]] = {}
+    for (head, *path), kind in types.items():
+        below.setdefault(head, {})[tuple(path)] = kind
     return pa.struct([(head, kinds[()] if () in kinds else nested_type(kinds)) for head, kinds in below.items()])
 
 

@@ -1,6 +1,7 @@
 """What the log shows about files: partition values exactly, statistics as far as writers keep them."""
 
 import json
+import time
 
 import pyarrow as pa
 import pytest
@@ -317,6 +318,18 @@ def test_statistics_too_long_to_be_joined_are_read_in_smaller_slices(monkeypatch
     long = [{**bounds("id", number, number), "nullCount": {"id": 0, "x" * 200: 0}} for number in range(20)]
     assert verdicts("id >= 12", *long) == [NO] * 12 + [ALL] * 8
     assert max(joined) < 5
+
+
+def test_a_condition_on_many_columns_takes_time_in_proportion_to_their_number():
+    names = [f"c{number}" for number in range(3_000)]
+    schema = StructType(tuple(StructField(name, LONG) for name in names))
+    values = dict.fromkeys(names, 1)
+    table = files({"numRecords": 1, "minValues": values, "maxValues": values, "nullCount": dict.fromkeys(names, 0)})
+    started = time.process_time()
+    assert evaluate_files(
+        conjunction(range_predicate(field, 0, 1) for field in schema.fields), table, schema, []
+    ).to_pylist() == [ALL]
+    assert time.process_time() - started < 15
 
 
 def test_a_range_of_keys_prunes_and_no_key_at_all_matches_nothing():
