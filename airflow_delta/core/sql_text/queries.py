@@ -25,8 +25,11 @@ _CLAUSES = frozenset(
 )
 _QUERIES = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
 _BEHIND_LISTS = _CLAUSES | _QUERIES
+_JOINS = frozenset({"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "ANTI", "SEMI", "LATERAL", "ON", "USING"})
+_NO_ALIASES = _BEHIND_LISTS | _JOINS | {"SETMINUS", "OFFSET", "PIVOT", "UNPIVOT", "WITH", "INSERT"}
+"""What may follow a table; any other word is what the query calls it, as in Spark, where few words are reserved."""
+
 _MOST_PARTS = 3
-_ALIASES = (TokenType.IDENTIFIER, TokenType.VAR)
 _VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
 
 
@@ -161,8 +164,9 @@ def _named_at(tokens: Sequence[Token], position: int, text: str, find: FindTable
     if not 1 < len(parts) <= _MOST_PARTS or is_function or (path := find(tuple(parts))) is None:
         return None
     version, time, end = _at_version(tokens, end, text)
-    is_alias = end < len(tokens) and tokens[end].token_type in _ALIASES and _word(tokens, end) not in _BEHIND_LISTS
-    has_alias = is_alias or _word(tokens, end) in {"AS", "TABLESAMPLE"}  # which stands before an alias
+    behind = _word(tokens, end)
+    is_quoted = end < len(tokens) and tokens[end].token_type == TokenType.IDENTIFIER
+    has_alias = is_quoted or (behind.isidentifier() and behind not in _NO_ALIASES)  # or AS or TABLESAMPLE in front of one
     alias = None if has_alias or front == "TABLE" else parts[-1]
     return QueriedTable(
         path=path, version=version, time=time, start=tokens[position].start, end=tokens[end - 1].end + 1, alias=alias
