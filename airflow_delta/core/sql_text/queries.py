@@ -133,8 +133,9 @@ def _table_at(tokens: Sequence[Token], position: int, text: str) -> QueriedTable
 
 
 def _places_of_names(tokens: Sequence[Token]) -> Iterator[int]:
-    """Where the name of a table may stand: behind FROM, JOIN and TABLE, and behind a comma of such a list of tables."""
+    """Where the name of a table may stand: behind FROM, JOIN and TABLE, a comma of such a list, and a parenthesis there."""
     lists = [False]  # whether a comma goes on with a list of tables, for each parenthesis that is open
+    listed = -1  # where the next of the list begins
     for position, token in enumerate(tokens):
         word = word_of(token)
         if token.token_type in OPENING:
@@ -145,7 +146,10 @@ def _places_of_names(tokens: Sequence[Token]) -> Iterator[int]:
             lists[-1] = False
         elif word in _LISTS:
             lists[-1] = True
-        if word in _IN_FRONT or (token.token_type == TokenType.COMMA and lists[-1]):
+        is_opened = position == listed and token.token_type == TokenType.L_PAREN
+        if word in _LISTS or (token.token_type == TokenType.COMMA and lists[-1]) or is_opened:
+            listed = position + 1
+        if listed == position + 1 or word in _IN_FRONT:
             yield position + 1
 
 

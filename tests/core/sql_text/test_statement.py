@@ -419,6 +419,8 @@ def test_tables_of_a_text_are_those_of_absolute_paths_outside_of_texts_and_comme
         ("SELECT * FROM sales.orders NATURAL JOIN x", "SELECT * FROM v AS `orders` NATURAL JOIN x"),
         ("SELECT * FROM sales.orders TABLESAMPLE (5 ROWS) o", "SELECT * FROM v TABLESAMPLE (5 ROWS) o"),
         ("SELECT * FROM sales.orders LIMIT 1", "SELECT * FROM v AS `orders` LIMIT 1"),
+        ("SELECT * FROM x, ((sales.orders o) JOIN y)", "SELECT * FROM x, ((v o) JOIN y)"),
+        ("SELECT * FROM f(TABLE(sales.orders)), x", "SELECT * FROM f(TABLE(sales.orders)), x"),
         ("TABLE sales.orders", "TABLE v"),
         ("SELECT sales.orders.id FROM x", "SELECT sales.orders.id FROM x"),
         ("SELECT extract(year FROM sales.day) FROM x", "SELECT extract(year FROM sales.day) FROM x"),
