@@ -205,9 +205,13 @@ class _Parser:
     def _identity(self, field: StructField, *, allow_explicit_insert: bool) -> StructField:
         start = step = 1
         if self._take("("):
-            start = self._number() if self._take("START", "WITH") else 1
-            step = self._number() if self._take("INCREMENT", "BY") else 1
-            self._expect(")")
+            while not self._take(")"):
+                if self._take("START", "WITH"):
+                    start = self._number()
+                elif self._take("INCREMENT", "BY"):
+                    step = self._number()
+                else:
+                    raise self._unexpected("START WITH, INCREMENT BY or )")
         return identity(field, start=start, step=step, allow_explicit_insert=allow_explicit_insert)
 
     def _commented(self, field: StructField) -> StructField | None:
