@@ -93,7 +93,7 @@ def footer_statistics(
             Arrow must not be asked for the ``unreadable`` ones of ``ForeignFooter``.
     """
     columns = _column_indexes(metadata)
-    arrow = metadata.schema.to_arrow_schema()
+    arrow = pa.struct(list(metadata.schema.to_arrow_schema()))  # once: it takes as long as the file is wide
     trusts_floats = (metadata.created_by or "").startswith("parquet-mr")  # keeps NaN, in Java's order: the same as Spark's
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
@@ -151,8 +151,8 @@ def _column_indexes(metadata: pq.FileMetaData) -> dict[str, int]:
     return {path: index for path, index in indexes.items() if paths.count(path) == 1}
 
 
-def _type_in(schema: pa.Schema, path: Path) -> pa.DataType | None:
-    kind: Any = pa.struct(list(schema))
+def _type_in(kind: Any, path: Path) -> pa.DataType | None:
+    """The type of what lies in a struct by this path; None where there is nothing."""
     for name in path:
         index = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
         if index < 0:
