@@ -130,7 +130,7 @@ class _Stored:
 
 
 def _stored(schema: StructType, column: Column, *, has_elements: bool) -> _Stored:
-    """The column that the schema, with lists or maps or not, has by this path. Raises ``KeyError`` when there is none."""
+    """The column that the schema, with lists or maps or not, has by this path. Raises ``KeyError`` for a path to nothing."""
     fields: list[StructField] = []
     scope: DataType = schema
     for name in column.path:
