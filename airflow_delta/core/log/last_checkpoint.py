@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_delta.core.errors import StorageUnavailableError
 from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, MAX_VERSION
 from airflow_delta.core.log.json_checksum import CHECKSUM, json_checksum
@@ -14,12 +15,18 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 def hinted_version(store: LogStore) -> int | None:
-    """The version of a checkpoint that was there once; None when the hint is missing, unreadable, or not what was written."""
+    """The version of a checkpoint that was there once; None when the hint is missing, unreadable, or not what was written.
+
+    Raises:
+        StorageUnavailableError: The storage did not answer; a listing would wait for it once more.
+    """
     try:
         hint: Any = parse_json(store.read(LAST_CHECKPOINT), unique_names=True)
         version, checksum = hint["version"], hint.get(CHECKSUM)
         if checksum is not None and checksum != json_checksum(hint):
             return None
+    except StorageUnavailableError:
+        raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
     return version if type(version) is int and 0 <= version <= MAX_VERSION else None

@@ -6,34 +6,37 @@ from pathlib import Path
 from typing import Any
 
 from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
-from airflow_delta.core.storage.object_answers import ObjectContent, ObjectPage
+from airflow_delta.core.storage.object_answers import UNREPEATED, ObjectContent, ObjectPage
 
 _GONE, _DELETED = 404, 300
+_ONCE = {"retry_total": 0}  # azure-core would repeat each request for a minute
 
 
 class AzureLogStore(FsspecLogStore):
     """A ``LogStore`` over adlfs. A create is an upload with ``If-None-Match: *``."""
 
     deleted_at_once = 256
+    repeats = UNREPEATED
 
     async def _get(self, key: str) -> ObjectContent:
-        answer = await self._container.download_blob(key)  # what follows its first part is of the same version, or an error
+        # What follows its first part is of the same version, or an error.
+        answer = await self._container.download_blob(key, **_ONCE)
         content = await answer.readall()
         return ObjectContent(content=content, size=len(content), version=_quoted(answer.properties.etag))
 
     async def _get_tail(self, key: str, length: int) -> ObjectContent:
-        properties = await self._blob(key).get_blob_properties()  # Azure has no ranges from the end
+        properties = await self._blob(key).get_blob_properties(**_ONCE)  # Azure has no ranges from the end
         size, version = properties.size, _quoted(properties.etag)
         start = max(size - length, 0)
         content = await self._get_range(key, start, size - start, version) if size else b""
         return ObjectContent(content=content, size=size, version=version)
 
     async def _get_range(self, key: str, start: int, length: int, version: str) -> bytes:
-        answer = await self._container.download_blob(key, offset=start, length=length, headers={"If-Match": version})
+        answer = await self._container.download_blob(key, offset=start, length=length, headers={"If-Match": version}, **_ONCE)
         return await answer.readall()
 
     async def _head(self, key: str) -> None:
-        await self._blob(key).get_blob_properties()
+        await self._blob(key).get_blob_properties(**_ONCE)
 
     async def _put(self, key: str, content: bytes) -> None:
         await self._container.upload_blob(key, content, overwrite=True)
@@ -46,7 +49,7 @@ class AzureLogStore(FsspecLogStore):
         await self._container.upload_blob(key, content, overwrite=False)
 
     async def _page(self, prefix: str, start: str, *, nested: bool, rest: Any) -> ObjectPage:
-        how: dict[str, Any] = {"name_starts_with": prefix, "include": ["metadata"]}
+        how: dict[str, Any] = {"name_starts_with": prefix, "include": ["metadata"], **_ONCE}
         if start:
             how["start_from"] = prefix + start
         listing = self._container.list_blobs(**how) if nested else self._container.walk_blobs(delimiter="/", **how)

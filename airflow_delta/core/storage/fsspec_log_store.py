@@ -33,7 +33,6 @@ END_BYTES = 1 << 20
 """Bytes that come with the first request: a Parquet footer, or a whole small file."""
 
 _AT_ONCE = 64 << 20  # bytes: larger files are sent in parts
-_READS = Backoff(tries=3)
 _CREATES = Backoff(tries=8)  # some ten seconds: a conflict ends when the other request does
 
 _proven: dict[tuple[str, ...], bool] = {}
@@ -52,6 +51,8 @@ class FsspecLogStore(ABC):
 
     deleted_at_once: int
     """How many objects go in one request."""
+    repeats: Backoff = Backoff(tries=3)
+    """For requests that may be repeated, and that the service's package repeats itself."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class FsspecLogStore(ABC):
         storage_options: Mapping[str, Any],
         *,
         allowed_prefixes: Iterable[str] = (),
-        reads: Backoff = _READS,
+        reads: Backoff | None = None,
         creates: Backoff = _CREATES,
     ) -> None:
         """Nothing is requested yet.
@@ -68,7 +69,7 @@ class FsspecLogStore(ABC):
             uri: The table's root.
             storage_options: As fsspec's filesystem of the service takes them, and ``allow_unsafe``.
             allowed_prefixes: URIs of the places outside of the root from which the table's files may be read.
-            reads: For requests that may be repeated.
+            reads: For requests that may be repeated; ``repeats`` unless given.
             creates: For creates that the service puts off.
 
         Raises:
@@ -84,7 +85,7 @@ class FsspecLogStore(ABC):
         self._allowed_prefixes = tuple(allowed_prefixes)
         self._filesystem: AbstractFileSystem = object_filesystem(location, self._options)
         self._data_filesystems = TableFilesystems(self._table_uri, self._options)
-        self._reads = reads
+        self._reads = reads or self.repeats
         self._creates = creates
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 from datetime import datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
-from airflow_delta.core.storage.object_answers import ObjectContent, ObjectPage
+from airflow_delta.core.storage.object_answers import UNREPEATED, ObjectContent, ObjectPage
 from airflow_delta.core.storage.storage_answers import Meaning, meaning_of
 
 _OBJECT = "b/{}/o/{}"
@@ -21,6 +22,7 @@ class GcsLogStore(FsspecLogStore):
     """A ``LogStore`` over gcsfs. A create is an upload with ``ifGenerationMatch=0``."""
 
     deleted_at_once = 100  # requests under way at one time: the JSON interface deletes one object with each
+    repeats = UNREPEATED
 
     async def _get(self, key: str) -> ObjectContent:
         content, headers = await self._media(key)
@@ -84,12 +86,18 @@ class GcsLogStore(FsspecLogStore):
         await self._call("POST", place, uploadType="media", name=key, data=content, headers=headers, **condition)
 
     async def _call(self, method: str, place: str, *keys: str, **arguments: Any) -> Any:
+        request = type(self._filesystem)._request  # noqa: SLF001 - gcsfs says it nowhere else
+        if method != "POST":  # it may be repeated: without gcsfs' own six tries, with a traceback in the log at their end
+            request = inspect.unwrap(request)
         try:
-            return await self._filesystem._call(method, place, self._location.container, *keys, **arguments)  # noqa: SLF001
+            _, headers, _, content = await request(
+                self._filesystem, method, place, self._location.container, *keys, **arguments
+            )
         except FileNotFoundError:
             if keys:
                 raise
             raise PermissionError("the bucket does not exist") from None
+        return headers, content
 
 
 def _milliseconds(time: str) -> int:

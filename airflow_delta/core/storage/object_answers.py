@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_delta.core.backoff import Backoff
+
+UNREPEATED = Backoff(tries=6, first=0.5, most=8.0)
+"""Some 12 seconds, for requests that a service's package is kept from repeating: its repeats would be multiplied by ours."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPage:

@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import StorageUnavailableError
 from airflow_delta.core.log.json_checksum import json_checksum
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
@@ -41,3 +43,15 @@ def test_a_hint_with_its_checksum_is_followed():
 )
 def test_a_hint_that_is_not_what_was_written_is_none(content):
     assert hinted(content) is None
+
+
+def test_a_storage_without_an_answer_for_the_hint_is_not_waited_for_once_more_in_a_listing():
+    class Away(InMemoryLogStore):
+        def read(self, path):
+            raise StorageUnavailableError(uri=self.table_uri, detail=path)
+
+        def list_from(self, directory, start=""):
+            raise AssertionError("listed")
+
+    with pytest.raises(StorageUnavailableError):
+        DeltaLog(Away("memory://t")).snapshot()

@@ -1,15 +1,19 @@
 """The stores of S3, Azure and GCS meet the contract of a LogStore, also with slashes and signs in the table's path."""
 
+import threading
 import time
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from fsspec.asyn import sync
 
 from airflow_delta.core.backoff import Backoff
-from airflow_delta.core.errors import StorageAccessError
+from airflow_delta.core.errors import StorageAccessError, StorageUnavailableError
+from airflow_delta.core.storage.azure_log_store import AzureLogStore
 from airflow_delta.core.storage.gcs_log_store import GcsLogStore
 from airflow_delta.core.storage.resolve import log_store_for
+from tests.core.object_stores import AZURITE_KEY
 from tests.core.storage.log_store_contract import LogStoreContract
 
 HOUR = 3600
@@ -120,3 +124,56 @@ def test_listings_and_reads_name_versions_alike_and_another_content_has_another_
         assert store.fetch_range(path, 1, 3, listed.version) == content[1:4]
         versions.append(listed.version)
     assert len({"", *versions}) == 3
+
+
+class _Unavailable(BaseHTTPRequestHandler):
+    """A service that answers each request with 503."""
+
+    def do_GET(self):
+        self.server.requests += 1
+        self.send_error(503)
+
+    do_HEAD = do_GET  # noqa: N815 - the base class calls it so
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def unavailable():
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Unavailable) as server:
+        server.requests = 0
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("made", "uri", "options"),
+    [
+        (GcsLogStore, "gs://bucket/table", {"token": "anon", "endpoint_url": "{}"}),
+        (AzureLogStore, "az://c/table", {"connection_string": f"AccountName=a;AccountKey={AZURITE_KEY};BlobEndpoint={{}}/a"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store: store.read("x"),
+        lambda store: store.exists("x"),
+        lambda store: store.open_input("x"),
+        lambda store: store.fetch_range("x", 0, 1, '"1"'),
+        lambda store: list(store.list_from("_delta_log")),
+        lambda store: list(store.list_all()),
+    ],
+    ids=["read", "exists", "open_input", "fetch_range", "list_from", "list_all"],
+)
+def test_a_read_without_an_answer_is_repeated_by_the_store_and_not_by_the_package_as_well(
+    unavailable, pauses, made, uri, options, read
+):
+    endpoint = f"http://127.0.0.1:{unavailable.server_address[1]}"
+    options = {name: value.format(endpoint) for name, value in options.items()}
+    backoff = Backoff(tries=3, first=1.0, sleep=pauses.append, jitter=lambda: 1.0)
+    with pytest.raises(StorageUnavailableError, match="503"):
+        read(made(uri, options, reads=backoff))
+    assert unavailable.requests == 3
+    assert pauses == [1.0, 2.0]
