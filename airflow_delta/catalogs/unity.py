@@ -37,7 +37,7 @@ from airflow_delta.core.table_features.feature import (
 )
 
 _ROOT = "/api/2.1/unity-catalog/delta/v1"
-_ABSENT = {"NoSuchCatalogException", "NoSuchSchemaException", "NoSuchTableException"}
+_WITHOUT_SCHEMA = {"NoSuchCatalogException", "NoSuchSchemaException"}
 _PASSING = {HTTPStatus.TOO_MANY_REQUESTS, *range(500, 600)}
 _MOST_BYTES = 64 * 1024 * 1024
 _FEATURE = "delta.feature."
@@ -122,7 +122,13 @@ class UnityCatalog:
             raise CatalogRequestError(catalog=self.label, name=str(name), detail=str(error)) from None
 
     def default_location(self, name: TableName) -> str | None:
-        """Unity Catalog allots none to external tables."""
+        """Unity Catalog allots none to external tables.
+
+        Raises:
+            TableNameNotFoundError: There is no such schema.
+        """
+        self._request("GET", name, self._path(name), privilege="SELECT")
+        return None
 
     def create(self, name: TableName, table: TableDescription) -> None:
         """Register the table as an external one."""
@@ -140,9 +146,7 @@ class UnityCatalog:
     def _register(self, name: TableName, body: Mapping[str, Any]) -> Mapping[str, Any]:
         external = {"name": name.table, "table-type": "EXTERNAL", **body}
         answer = self._request("POST", name, self._schema_path(name), external, privilege="CREATE TABLE")
-        if answer is None:
-            raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
-        return self._metadata(name, answer)
+        return self._metadata(name, answer or {})
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
         """Make Unity Catalog's table say what the table is; where the location differs, it is registered anew."""
@@ -164,7 +168,9 @@ class UnityCatalog:
 
     def drop(self, name: TableName) -> bool:
         """Remove the name. The files of a managed table are Unity Catalog's, and go with it; those of others stay."""
-        return self._request("DELETE", name, self._path(name), privilege="MANAGE") is not None
+        with suppress(TableNameNotFoundError):
+            return self._request("DELETE", name, self._path(name), privilege="MANAGE") is not None
+        return False
 
     def _set_version(self, name: TableName, loaded: Mapping[str, Any], table: TableDescription, *updates: Any) -> None:
         version = {
@@ -178,14 +184,19 @@ class UnityCatalog:
             raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="it was dropped meanwhile")
 
     def _loaded(self, name: TableName) -> Mapping[str, Any] | None:
-        answer = self._request("GET", name, self._path(name), privilege="SELECT")
-        return None if answer is None else self._metadata(name, answer)
+        with suppress(TableNameNotFoundError):
+            answer = self._request("GET", name, self._path(name), privilege="SELECT")
+            return None if answer is None else self._metadata(name, answer)
+        return None
 
     def _metadata(self, name: TableName, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         found = answer.get("metadata")
         if not isinstance(found, Mapping):
             raise CatalogRequestError(catalog=self.label, name=str(name), detail="its answer has no metadata")
         return found
+
+    def _without_schema(self, name: TableName) -> TableNameNotFoundError:
+        return TableNameNotFoundError.without_schema(self.label, str(name), f"{name.catalog or self._catalog}.{name.schema}")
 
     def _schema_path(self, name: TableName) -> str:
         catalog = name.catalog or self._catalog
@@ -200,7 +211,7 @@ class UnityCatalog:
     def _request(
         self, method: str, name: TableName, path: str, body: Mapping[str, Any] | None = None, *, privilege: str
     ) -> dict[str, Any] | None:
-        """The answer as JSON; None for what is not there."""
+        """The answer as JSON; None for a table that is not there. Raises ``TableNameNotFoundError`` for its schema."""
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
         content = None if body is None else json.dumps(body).encode()
 
@@ -222,8 +233,10 @@ class UnityCatalog:
             return document
         kind, message = _error(document)
         detail = message[:1_000] or f"status {status}"
-        if status == HTTPStatus.NOT_FOUND and kind in _ABSENT:
+        if status == HTTPStatus.NOT_FOUND and kind == "NoSuchTableException":
             return None
+        if status == HTTPStatus.NOT_FOUND and kind in _WITHOUT_SCHEMA:
+            raise self._without_schema(name)
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise CatalogAccessDeniedError(
                 catalog=self.label, table=str(name), principal=self._principal, privilege=privilege, detail=detail

@@ -100,6 +100,15 @@ def test_a_name_that_is_not_there_fails_the_task_before_it_does_anything(unity, 
     assert not (tmp_path / "sales").exists()
 
 
+@pytest.mark.parametrize("schema", ["main.nowhere", "elsewhere.sales"])
+def test_a_new_table_in_a_schema_that_is_not_there_is_refused_before_it_is_made(unity, tmp_path, run_task, schema):
+    run = run_task(lambda: create(table=f"{schema}.orders"))
+    (error,) = run.errors
+    assert isinstance(error, TableNameNotFoundError)
+    assert (error.catalog, error.name, f"CREATE SCHEMA {schema} " in str(error)) == ("unity", f"{schema}.orders", True)
+    assert list(tmp_path.rglob("_delta_log")) == []
+
+
 def test_a_table_named_by_its_path_is_published_nowhere(unity, tmp_path, run_task):
     run = run_task(lambda: create(table=str(tmp_path / "by_path")))
     assert (run.state, "catalog" in run.result["details"], unity.tables) == ("success", False, {})
