@@ -9,6 +9,8 @@ from airflow.sdk import Asset, BaseOperator, Context
 
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements.fields import shortened
+from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.xcoms import xcom_value
 from airflow_delta.watch.asset_uri import name_of_asset, sanitize_uri
 
@@ -17,6 +19,12 @@ Emit = Literal["on_commit", "always", "never"]
 
 MAINTENANCE = frozenset({"COMPUTE STATS", "MAINTENANCE", "OPTIMIZE", "REORG", "VACUUM"})
 """Operations whose commits change neither rows nor columns: a DAG that they start, and that starts them, would never end."""
+
+
+def require_asset(operator: CheckedArguments, asset: object) -> None:
+    """Raise ``InvalidStatementError`` for what is no asset, such as its name: an event would be lost behind the commit."""
+    if not isinstance(asset, Asset):
+        raise operator.invalid(f"asset must be one that delta_asset(name, table) returns, found {shortened(asset)}")
 
 
 def declared_outlets(outlets: Any, asset: Asset | None) -> list[Any]:

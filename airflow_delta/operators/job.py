@@ -16,7 +16,7 @@ from airflow.sdk import Asset, BaseOperatorLink, Context
 
 from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import OperationResult, Statement
-from airflow_delta.core.statements.fields import is_template, shortened
+from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
@@ -38,7 +38,7 @@ from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.summary import summary
 from airflow_delta.observe.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
-from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
+from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events, require_asset
 from airflow_delta.operators.attempt import Attempt, origin_of, seconds_of_try
 from airflow_delta.operators.connect_arguments import session_settings
 from airflow_delta.operators.deferred_job import DeferredJob, check_end_is_noticed
@@ -148,8 +148,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         outlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's outlets, and adds it to a list
         **kwargs: Any,
     ) -> None:
-        if not isinstance(asset, Asset | None):  # its event would be lost behind the commit
-            raise self.invalid(f"asset must be one that delta_asset(name, table) returns, found {shortened(asset)}")
+        if asset is not None:
+            require_asset(self, asset)
         super().__init__(name=name, outlets=declared_outlets(outlets, asset), **kwargs)
         if not self.do_xcom_push:
             self.operator_extra_links = ()  # Airflow pushes the address of each as an XCom

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import Asset, BaseOperator, Context
 
-from airflow_delta.core.statements.fields import shortened
 from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, NEVER_EXPIRE
 from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.state_file import state_file, task_state
 from airflow_delta.hooks.xcoms import push_xcom
+from airflow_delta.operators.asset_events import require_asset
 from airflow_delta.watch.asset_uri import name_of_asset, sanitize_uri
 from airflow_delta.watch.start import Start
 
@@ -61,8 +61,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         inlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's inlets, and adds it to a list
         **kwargs: Any,
     ) -> None:
-        if not isinstance(asset, Asset):
-            raise self.invalid(f"asset must be one that delta_asset(name, table) returns, found {shortened(asset)}")
+        require_asset(self, asset)
         super().__init__(inlets=[asset, *inlets], **kwargs)
         self.asset = asset
         self.table = table
