@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from airflow.providers.common.compat.sdk import DecoratedOperator, TaskDecorator, task_decorator_factory
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements.function_text import check_session
+from airflow_delta.core.statements.function_text import check_parameters
 from airflow_delta.operators.python import DeltaPythonOperator
 
 
@@ -31,7 +31,7 @@ class _DeltaDecoratedOperator(DecoratedOperator, DeltaPythonOperator):  # type: 
         op_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        check_session(python_callable)
+        check_parameters(python_callable)
         called = partial(python_callable, None)  # what is left for the caller's arguments
         named = _named(called, op_args or (), op_kwargs or {})
         super().__init__(
@@ -73,7 +73,8 @@ def _named(function: Callable[..., Any], args: Collection[Any], kwargs: Mapping[
     if not args:
         return kwargs
     try:
-        bound = inspect.signature(function).bind_partial(*args)
+        signature = inspect.signature(function)
+        signature.bind_partial(*args, **kwargs)
+        return {**signature.bind_partial(*args).arguments, **kwargs}
     except TypeError as error:
         raise InvalidStatementError(statement="@task.delta", detail=str(error)) from error
-    return {**bound.arguments, **kwargs}

@@ -175,6 +175,10 @@ def no_session(table):
     return table
 
 
+def of_any_number(spark, *tables):
+    return tables[0]
+
+
 def uses_a_global(spark):
     return spark.sql(QUERY)
 
@@ -184,6 +188,8 @@ def uses_a_global(spark):
     [
         (lambda: task.delta(table="/t")(daily)(FLIGHTS), "missing a required argument: 'day'"),
         (lambda: task.delta(table="/t")(daily)(FLIGHTS, "a", "b", "c"), "too many positional arguments"),
+        (lambda: task.delta(table="/t")(daily)(FLIGHTS, "a", flights="/other"), "multiple values for argument 'flights'"),
+        (lambda: task.delta(table="/t")(of_any_number)(FLIGHTS), "passed by name, which tables cannot be"),
         (
             lambda: task.delta(table="/t")(no_session)("a"),
             "expected spark, the Spark session, as its first parameter, found table",

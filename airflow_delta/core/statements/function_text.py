@@ -98,28 +98,27 @@ class FunctionText:
         return compile(module, self.file or f"<{self.name}>", "exec", dont_inherit=True)
 
 
-def check_session(function: Callable[..., Any]) -> None:
-    """Return if the function's first parameter is the session, else raise ``InvalidStatementError``."""
-    first = next(iter(inspect.signature(function).parameters.values()), None)
+def check_parameters(function: Callable[..., Any]) -> None:
+    """Return if the first parameter is the session and all others have names, else raise ``InvalidStatementError``."""
+    parameters = list(inspect.signature(function).parameters.values())
+    first = parameters[0] if parameters else None
     if first is None or first.name != SESSION or first.kind in (first.KEYWORD_ONLY, first.VAR_POSITIONAL, first.VAR_KEYWORD):
         found = "none" if first is None else str(first)
         raise _invalid(function.__name__, f"expected {SESSION}, the Spark session, as its first parameter, found {found}")
+    by_place = [other.name for other in parameters[1:] if other.kind in (other.POSITIONAL_ONLY, other.VAR_POSITIONAL)]
+    if by_place:
+        raise _invalid(function.__name__, f"arguments are passed by name, which {', '.join(by_place)} cannot be")
 
 
 def check_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Return if a function can be called with the session and these arguments.
 
     Raises:
-        InvalidStatementError: One is missing, or too many; or the function's first parameter is not the session.
+        InvalidStatementError: One is missing, or too many; or as ``check_parameters`` raises it.
     """
-    check_session(function)
-    signature = inspect.signature(function)
-    _, *others = signature.parameters.values()
-    by_place = [other.name for other in others if other.kind in (other.POSITIONAL_ONLY, other.VAR_POSITIONAL)]
-    if by_place:
-        raise _invalid(function.__name__, f"arguments are passed by name, which {', '.join(by_place)} cannot be")
+    check_parameters(function)
     try:
-        signature.bind(None, **arguments)
+        inspect.signature(function).bind(None, **arguments)
     except TypeError as error:
         raise _invalid(function.__name__, str(error)) from error
 
