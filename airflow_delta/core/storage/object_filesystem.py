@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from importlib import import_module
@@ -36,6 +37,8 @@ _SECRETS = frozenset(
 )
 _WORDS = frozenset({"anon", "browser", "cache", "cloud", "google_default"})  # what gcsfs takes for a token
 _PART = re.compile(r"(?:AccountKey|SharedAccessSignature|sig)=([^;&]+)")
+_AZURE_REQUESTS = "azure.core.pipeline.policies.http_logging_policy"
+"""A logger that at INFO, which is Airflow's level, writes twenty lines for each request."""
 _REMEMBER_NOTHING = {"use_listings_cache": False, "skip_instance_cache": True}
 
 
@@ -65,6 +68,9 @@ def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, An
         raise UnsupportedStorageError(uri=uri, detail=detail, cure=_CURES[location.service]) from None
     if location.service is ObjectService.S3:
         _check_s3_options(uri, made, options)
+    requests = logging.getLogger(_AZURE_REQUESTS)
+    if location.service is ObjectService.AZURE and requests.level == logging.NOTSET:  # who wants its lines sets a level
+        requests.setLevel(logging.WARNING)
     return made
 
 

@@ -1,3 +1,4 @@
+import logging
 import os
 
 import pytest
@@ -42,3 +43,11 @@ def test_an_azure_container_without_an_account_says_where_the_account_goes(monke
         monkeypatch.delenv(name)
     with pytest.raises(UnsupportedStorageError, match="name the account, in abfss://container@account"):
         object_filesystem(ObjectLocation.from_uri("az://container/table"), {})
+
+
+@pytest.mark.parametrize(("own", "then"), [(logging.NOTSET, logging.WARNING), (logging.INFO, logging.INFO)])
+def test_azures_logger_of_requests_is_quiet_at_info_unless_it_has_a_level_of_its_own(monkeypatch, own, then):
+    requests = logging.getLogger("azure.core.pipeline.policies.http_logging_policy")
+    monkeypatch.setattr(requests, "level", own)
+    object_filesystem(ObjectLocation.from_uri("abfss://lake@account.dfs.core.windows.net/table"), {"account_key": "YQ=="})
+    assert requests.level == then
