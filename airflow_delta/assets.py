@@ -51,9 +51,10 @@ def delta_asset(
         watcher: What ``DeltaCommitEventTrigger`` takes besides these: ``start``, ``poll_interval``, ...
 
     Raises:
-        InvalidStatementError: The table is no text, or its URI holds credentials, or names no bucket, or its local path has a
-            ``?`` or ``#``, behind which Airflow drops the rest; or a watcher's argument is given without ``watch``; or the name
-            is a path, and the table none, as in the wrong order.
+        InvalidStatementError: The table is no text, or its URI holds credentials, or names no bucket, or has other characters
+            than ASCII, which Airflow does not store, or its local path has a ``?`` or ``#``, behind which Airflow drops the
+            rest; or a watcher's argument is given without ``watch``; or the name is a path, and the table none, as in the
+            wrong order.
         InvalidTableNameError: It is neither a URI nor a name of two or three parts.
         RelativePathError: It is a relative path, which would be another asset on each machine.
         AirflowFeatureMissingError: The table lies on Azure, and Airflow 3.0 would forget its container.
@@ -68,6 +69,9 @@ def delta_asset(
             detail = f"the name comes first, and then the table: delta_asset({table[:100]!r}, {name[:100]!r})"
             raise InvalidStatementError(statement="delta_asset", detail=detail)
         uri = named_uri(TableName.parse(table), delta_conn_id)
+    if not uri.isascii():  # the DAG would be parsed, and then not be stored, which only the DAG processor's log says
+        detail = f"an asset needs a path of ASCII characters, as Airflow stores no other URIs, found {uri}"
+        raise InvalidStatementError(statement="delta_asset", detail=f"{detail}; give the table a name in a catalog, or move it")
     name = name or uri
     watchers = []
     if watch:

@@ -54,6 +54,13 @@ def test_a_local_path_of_which_airflow_would_drop_a_part_is_refused(table):
         delta_asset("flights", table)
 
 
+def test_a_uri_that_airflow_does_not_store_is_refused_when_the_dag_is_parsed():
+    """The processor would find no error in the DAG, and then fail to store it."""
+    with pytest.raises(InvalidStatementError, match=r"ASCII characters, .* found s3://lake/größen"):
+        delta_asset("sizes", "s3://lake/größen")
+    assert delta_asset("sizes", "lake.größen").uri.isascii()
+
+
 def test_arguments_of_a_watcher_are_refused_where_nothing_watches():
     with pytest.raises(InvalidStatementError, match="poll_interval, start expects watch=True"):
         delta_asset("flights", "/lake/flights", start="earliest", poll_interval=5)
