@@ -52,8 +52,8 @@ class DeltaConflictNotifier(BaseNotifier):
         message: The text (templated, with ``delta_conflict``).
 
     Raises:
-        InvalidStatementError: ``only`` names what is no error of this package, and so would never be notified; or ``min_try``
-            is no number.
+        InvalidStatementError: ``only`` names what is no error of this package, or ``then`` what cannot be called, so that
+            it would never be notified; or ``min_try`` is no number.
     """
 
     template_fields: Sequence[str] = ("tables", "message")
@@ -69,7 +69,10 @@ class DeltaConflictNotifier(BaseNotifier):
         context: Context | None = None,
     ) -> None:
         super().__init__(*(() if context is None else (context,)))  # before Airflow 3.1 it takes none
-        self.then = (then,) if callable(then) else tuple(then)
+        self.then = (then,) if callable(then) else tuple(then) if isinstance(then, Iterable) else ()
+        if not self.then or not all(map(callable, self.then)):
+            detail = f"then must be a notifier, or a function of the context, or several of them, found {shortened(then)}"
+            raise InvalidStatementError(statement="DeltaConflictNotifier", detail=detail)
         self.only = _checked((only,) if isinstance(only, str | type) else tuple(only))
         self.tables = (tables,) if isinstance(tables, str) else None if tables is None else tuple(tables)
         require_type("DeltaConflictNotifier", "min_try", min_try, int)

@@ -99,6 +99,12 @@ def test_a_filter_that_no_error_can_pass_is_refused_when_the_dag_is_parsed(only)
         DeltaConflictNotifier(then=print, only=only)
 
 
+@pytest.mark.parametrize("then", ["slack", None, [None], [], [print, "slack"]])
+def test_what_cannot_be_notified_is_refused_when_the_dag_is_parsed(then):
+    with pytest.raises(InvalidStatementError, match="then must be a notifier"):
+        DeltaConflictNotifier(then=then)
+
+
 def test_a_try_that_is_no_number_is_refused_when_the_dag_is_parsed_and_not_when_the_alert_is_due():
     with pytest.raises(InvalidStatementError, match="min_try must be"):
         DeltaConflictNotifier(then=print, min_try="2")
