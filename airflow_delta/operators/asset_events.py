@@ -27,10 +27,10 @@ def require_asset(operator: CheckedArguments, asset: object) -> None:
         raise operator.invalid(f"asset must be one that delta_asset(name, table) returns, found {shortened(asset)}")
 
 
-def declared_outlets(outlets: Any, asset: Asset | None) -> list[Any]:
-    """The outlets of an operator with its asset among them, so that Airflow knows from the beginning who writes it."""
-    given = list(outlets) if isinstance(outlets, Sequence) else [] if outlets is None else [outlets]
-    return given if asset is None or any(_is(outlet, asset) for outlet in given) else [*given, asset]
+def declared(others: Any, asset: Asset | None) -> list[Any]:
+    """The outlets or inlets of an operator with its asset among them: Airflow knows from the beginning whose it is."""
+    given = list(others) if isinstance(others, Sequence) else [] if others is None else [others]
+    return given if asset is None or any(_is(other, asset) for other in given) else [*given, asset]
 
 
 def emit_asset_events(

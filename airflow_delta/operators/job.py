@@ -38,7 +38,7 @@ from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.summary import summary
 from airflow_delta.observe.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
-from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events, require_asset
+from airflow_delta.operators.asset_events import Emit, declared, emit_asset_events, require_asset
 from airflow_delta.operators.attempt import Attempt, origin_of, seconds_of_try
 from airflow_delta.operators.connect_arguments import session_settings
 from airflow_delta.operators.deferred_job import DeferredJob, check_end_is_noticed
@@ -150,7 +150,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
     ) -> None:
         if asset is not None:
             require_asset(self, asset)
-        super().__init__(name=name, outlets=declared_outlets(outlets, asset), **kwargs)
+        super().__init__(name=name, outlets=declared(outlets, asset), **kwargs)
         if not self.do_xcom_push:
             self.operator_extra_links = ()  # Airflow pushes the address of each as an XCom
         self.table = table

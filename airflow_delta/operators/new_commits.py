@@ -16,7 +16,7 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.state_file import state_file, task_state
 from airflow_delta.hooks.xcoms import push_xcom
-from airflow_delta.operators.asset_events import require_asset
+from airflow_delta.operators.asset_events import declared, require_asset
 from airflow_delta.watch.asset_uri import name_of_asset, sanitize_uri
 from airflow_delta.watch.start import Start
 
@@ -62,7 +62,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         **kwargs: Any,
     ) -> None:
         require_asset(self, asset)
-        super().__init__(inlets=[asset, *inlets], **kwargs)
+        super().__init__(inlets=declared(inlets, asset), **kwargs)
         self.asset = asset
         self.table = table
         self.delta_conn_id = delta_conn_id

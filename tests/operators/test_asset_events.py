@@ -16,7 +16,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS
 from airflow_delta.hooks.errors import AirflowFeatureMissingError
 from airflow_delta.operators import DeltaMergeOperator
-from airflow_delta.operators.asset_events import declared_outlets, emit_asset_events
+from airflow_delta.operators.asset_events import declared, emit_asset_events
 
 START = pendulum.datetime(2013, 1, 1)
 
@@ -202,9 +202,9 @@ def test_what_is_no_asset_is_refused_where_the_dag_is_written(asset, wrap):
 
 
 def test_an_asset_that_is_an_outlet_already_is_none_twice(asset):
-    assert declared_outlets([asset], asset) == [asset]
-    assert declared_outlets(asset, asset) == [asset]
-    assert declared_outlets(None, None) == []
+    assert declared([asset], asset) == [asset]
+    assert declared(asset, asset) == [asset]
+    assert declared(None, None) == []
 
 
 @pytest.mark.parametrize("operation", ["COMPUTE STATS", "MAINTENANCE", "OPTIMIZE", "REORG", "VACUUM"])

@@ -202,7 +202,9 @@ def test_what_is_kept_of_a_consumer_fits_the_state_store_and_its_asset_is_an_inl
     assert len(json.dumps(processed.to_json())) < 10_000
     asset, other = delta_asset("inlet", str(table.root)), Asset("other")
     assert DeltaNewCommitsOperator(task_id="new", asset=asset).inlets == [asset]
-    assert DeltaNewCommitsOperator(task_id="new", asset=asset, inlets=[other]).inlets == [asset, other]
+    for given in ([other], other):
+        assert DeltaNewCommitsOperator(task_id="new", asset=asset, inlets=given).inlets == [other, asset]
+    assert DeltaNewCommitsOperator(task_id="new", asset=asset, inlets=None).inlets == [asset]
 
 
 def test_commits_that_were_cleaned_up_are_a_gap_and_a_table_made_anew_begins_again(table):
