@@ -1,4 +1,8 @@
-"""A Spark Connect server from pip's pyspark, as a process of the tests."""
+"""A Spark Connect server from pip's pyspark, as a process of the tests.
+
+``CONNECT_SERVER_PYTHON`` names the Python of another environment, whose pyspark the server is then: of another version than the
+client, say.
+"""
 
 import ctypes
 import os
@@ -10,9 +14,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
-
-HOME = Path(pyspark.__file__).parent
+PYTHON = os.environ.get("CONNECT_SERVER_PYTHON", sys.executable)
 SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -27,8 +29,8 @@ START_SECONDS = 600
 @contextmanager
 def connect_server(folder, settings=None):
     """A server with two cores; its address. Its Python finds no code of ours, and nothing of it outlives the block."""
-    port = free_port()
-    command = [HOME / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
+    port, home = free_port(), _spark_home()
+    command = [home / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
     given = SETTINGS | {"spark.connect.grpc.binding.port": port} | (settings or {})
     for setting in (f"{name}={value}" for name, value in given.items()):
         command += ["--conf", setting]
@@ -36,7 +38,7 @@ def connect_server(folder, settings=None):
     environment = {
         name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "SPARK_CONNECT_MODE_ENABLED"}
     }
-    environment |= {"SPARK_HOME": str(HOME), "PYSPARK_PYTHON": str(_python_of_packages_alone(folder))}
+    environment |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(_python_of_packages_alone(folder, home.parent))}
     log = folder / "server.log"
     with log.open("wb") as output:
         server = subprocess.Popen(
@@ -55,10 +57,16 @@ def connect_server(folder, settings=None):
         server.wait()
 
 
-def _python_of_packages_alone(folder):
-    """This Python with its packages, without what is installed from a checkout, such as this one."""
+def _spark_home():
+    """Where the server's pyspark lies."""
+    found = subprocess.check_output([PYTHON, "-c", "import pyspark; print(pyspark.__path__[0])"], text=True)
+    return Path(found.strip())
+
+
+def _python_of_packages_alone(folder, packages):
+    """The server's Python with its packages, without what is installed from a checkout, such as this one."""
     python = folder / "python"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH={HOME.parent} exec {sys.executable} -S "$@"\n')
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {PYTHON} -S "$@"\n')
     python.chmod(0o755)
     return python
 

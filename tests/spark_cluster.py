@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 
 import psutil
+import pyspark
 
-from tests.connect_server import HOME, end_with_tests, free_port
+from tests.connect_server import end_with_tests, free_port
 
+HOME = Path(pyspark.__file__).parent
 START_SECONDS = 600
 HOSTS = {"worker 0": "127.0.0.1", "worker 1": "localhost"}
 """Two names of one machine: Spark starts no second copy of a task on the host of the first one."""

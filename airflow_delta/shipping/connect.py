@@ -6,9 +6,12 @@ What goes with a session reaches its Python workers, but not the process in whic
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 import pyspark
@@ -17,6 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.shipping.archive import build_archive
+
+_ADDING = Lock()
+"""PySpark puts the archive on this process's path and clears Python's caches, in which two threads at once fail."""
 
 _MIB, _GIB = 1 << 20, 1 << 30
 ASKED_FOR = {
@@ -35,8 +41,11 @@ def add_code(spark: SparkSession) -> None:
         spark: A session of Spark Connect; its server's Python needs pyarrow and pandas.
     """
     suit_client(spark)
-    with TemporaryDirectory(prefix="airflow-delta-") as private:
-        spark.addArtifacts(str(build_archive(Path(private))), pyfile=True)
+    with TemporaryDirectory(prefix="airflow-delta-") as private, _ADDING:
+        archive = str(build_archive(Path(private)))
+        spark.addArtifacts(archive, pyfile=True)
+        with suppress(ValueError):
+            sys.path.remove(archive)  # where the code is installed, and the archive will be gone
 
 
 def suit_client(spark: SparkSession) -> None:

@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Semaphore
 from types import SimpleNamespace
 
 import pyspark
@@ -12,7 +15,7 @@ from pyspark.sql.connect.session import SparkSession
 
 import airflow_delta
 from airflow_delta.shipping import connect
-from airflow_delta.shipping.connect import suit_client, with_code
+from airflow_delta.shipping.connect import add_code, suit_client, with_code
 
 WORKER = """
 import pickle, sys
@@ -44,6 +47,23 @@ def test_a_function_finds_the_code_that_it_brought_before_any_that_is_installed(
 
 def test_where_functions_are_called_in_this_process_nothing_is_sent():
     assert with_code(lambda rows, batch_id: (rows, batch_id))("rows", 3) == ("rows", 3)
+
+
+def test_threads_add_code_one_after_the_other_and_leave_the_path_as_it_is():
+    under_way, found = Semaphore(1), []
+
+    def add(archive, *, pyfile):  # as PySpark does it, with a file that is there
+        assert under_way.acquire(blocking=False)
+        found.append((Path(archive).exists(), pyfile))
+        sys.path.insert(1, archive)
+        time.sleep(0.05)
+        under_way.release()
+
+    session, before = SimpleNamespace(version=pyspark.__version__, addArtifacts=add), [*sys.path]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: add_code(session), range(4)))
+    assert found == [(True, True)] * 4
+    assert sys.path == before
 
 
 class Settings(dict):

@@ -52,7 +52,13 @@ def run_all(spark, run_merge, held):
 
         def one(merge):
             log = held(lambda: barrier.wait(HELD_SECONDS))
-            return run_merge(**merge, log=log, session=new_session(spark))
+            try:
+                return run_merge(**merge, log=log, session=new_session(spark))
+            except threading.BrokenBarrierError:  # another one failed
+                return None
+            except BaseException:
+                barrier.abort()
+                raise
 
         with ThreadPoolExecutor(len(merges)) as threads:
             return sorted(threads.map(one, merges), key=lambda result: result.version)
