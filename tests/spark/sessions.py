@@ -6,10 +6,15 @@ from airflow_delta.shipping.connect import add_code
 from airflow_delta.spark.jvm import is_connect
 
 
+_KEPT = []
+"""The client of 4.0 waits for itself where Python collects a session while another one receives rows."""
+
+
 def new_session(spark):
     """A session with settings and views of its own, for another thread."""
     if not is_connect(spark):
         return spark.newSession()
     session = SparkSession.builder.remote(f"sc://{spark.client._builder.endpoint}").create()
     add_code(session)
+    _KEPT.append(session)
     return session
