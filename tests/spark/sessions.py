@@ -5,9 +5,8 @@ from pyspark.sql import SparkSession
 from airflow_delta.shipping.connect import add_code
 from airflow_delta.spark.jvm import is_connect
 
-
 _KEPT = []
-"""The client of 4.0 waits for itself where Python collects a session while another one receives rows."""
+"""The client of 4.0 and 4.1 waits for itself where Python collects a session while another one receives rows."""
 
 
 def new_session(spark):
