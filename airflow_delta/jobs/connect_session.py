@@ -18,7 +18,7 @@ from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
 from airflow_delta.jobs.session import DEFAULTS
-from airflow_delta.shipping.connect import suit_client
+from airflow_delta.spark.spark_features import suit_client
 
 _PATIENCE = 30.0
 """Seconds in which a server has to answer."""

@@ -1,4 +1,4 @@
-"""What a session of Spark Connect needs from its client: our code for the server's Python, and settings where that is older.
+"""Code for the Python of a server of Spark Connect, on which nothing of ours is installed: it goes with the session.
 
 What goes with a session reaches its Python workers, but not the process in which the server runs a function of
 ``foreachBatch``: such a function brings the code along.
@@ -14,24 +14,14 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
-import pyspark
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.shipping.archive import build_archive
+from airflow_delta.spark.spark_features import suit_client
 
 _ADDING = Lock()
 """PySpark puts the archive on this process's path and clears Python's caches, in which two threads at once fail."""
-
-_MIB, _GIB = 1 << 20, 1 << 30
-ASKED_FOR = {
-    "spark.sql.session.localRelationChunkSizeRows": 10_000,
-    "spark.sql.session.localRelationChunkSizeBytes": 16 * _MIB,
-    "spark.sql.session.localRelationBatchOfChunksSizeBytes": _GIB,
-    "spark.sql.session.localRelationSizeLimit": 3 * _GIB,
-}
-"""What a client asks for before it sends rows, the first three from 4.1 on, the last from 4.2 on, and what servers answer."""
 
 
 def add_code(spark: SparkSession) -> None:
@@ -46,24 +36,6 @@ def add_code(spark: SparkSession) -> None:
         spark.addArtifacts(archive, pyfile=True)
         with suppress(ValueError):
             sys.path.remove(archive)  # where the code is installed, and the archive will be gone
-
-
-def suit_client(spark: SparkSession) -> None:
-    """Let a client send rows to a server that is older: without these settings its ``createDataFrame`` fails there.
-
-    Airflow's provider brings one version of the client, whatever version the server is of.
-
-    Args:
-        spark: A session of Spark Connect.
-    """
-    if not is_at_least(spark.version, _minor(pyspark.__version__)):
-        for name, value in ASKED_FOR.items():
-            if spark.conf.get(name, None) is None:
-                spark.conf.set(name, value)
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")[:2]))
 
 
 def with_code(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], Any]:

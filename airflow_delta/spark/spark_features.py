@@ -20,6 +20,14 @@ from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.spark.errors import SparkFeatureMissingError
 from airflow_delta.spark.jvm import active_jvm, checkpointed, is_connect
 
+_MIB, _GIB = 1 << 20, 1 << 30
+_ASKED_FOR = {
+    "spark.sql.session.localRelationChunkSizeRows": 10_000,
+    "spark.sql.session.localRelationChunkSizeBytes": 16 * _MIB,
+    "spark.sql.session.localRelationBatchOfChunksSizeBytes": _GIB,
+    "spark.sql.session.localRelationSizeLimit": 3 * _GIB,
+}
+"""What a client asks for before it sends rows, the first three from 4.1 on, the last from 4.2 on, and what servers answer."""
 _OBSERVED = "observed"
 _HASH_SEED = 42
 _WORD = 0xFFFFFFFF
@@ -34,6 +42,17 @@ def check_stream_source() -> None:
     if find_spec("pyspark.sql.streaming.datasource") is None:
         feature = "reading a table as a stream"
         raise SparkFeatureMissingError(feature=feature, version=pyspark.__version__, needed="4.2")
+
+
+def suit_client(spark: SparkSession) -> None:
+    """Let a client of Spark Connect send rows to a server that is older: else its ``createDataFrame`` fails there.
+
+    Airflow's provider brings one version of the client, whatever version the server is of.
+    """
+    if not is_at_least(spark.version, tuple(map(int, pyspark.__version__.split(".")[:2]))):
+        for name, value in _ASKED_FOR.items():
+            if spark.conf.get(name, None) is None:
+                spark.conf.set(name, value)
 
 
 def takes_layout_as_option(spark: SparkSession) -> bool:

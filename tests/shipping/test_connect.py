@@ -9,13 +9,10 @@ from threading import Semaphore
 from types import SimpleNamespace
 
 import pyspark
-import pytest
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql.connect.session import SparkSession
 
 import airflow_delta
-from airflow_delta.shipping import connect
-from airflow_delta.shipping.connect import add_code, suit_client, with_code
+from airflow_delta.shipping.connect import add_code, with_code
 
 WORKER = """
 import pickle, sys
@@ -64,36 +61,3 @@ def test_threads_add_code_one_after_the_other_and_leave_the_path_as_it_is():
         list(threads.map(lambda _: add_code(session), range(4)))
     assert found == [(True, True)] * 4
     assert sys.path == before
-
-
-class Settings(dict):
-    """Of a server that knows no setting beside those that the client sets."""
-
-    set = dict.__setitem__
-
-
-def settings_asked_for():
-    """What this client asks the server for before it sends rows."""
-    asked = []
-    client = SimpleNamespace(get_config_dict=lambda *names: asked.extend(names) or {}, _user_id="")
-    with pytest.raises(KeyError):
-        SparkSession.createDataFrame(SimpleNamespace(_client=client), [(1,)], ["id"])
-    return asked
-
-
-@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="the first client asks for what every server knows")
-def test_an_older_server_gets_the_settings_that_the_client_asks_for_and_keeps_those_that_it_has():
-    session = SimpleNamespace(version="4.0.2", conf=Settings({"spark.sql.session.localRelationSizeLimit": "7"}))
-    suit_client(session)
-    since = [name for name in settings_asked_for() if name.startswith("spark.sql.session.localRelation")]
-    assert set(since) - session.conf.keys() == {"spark.sql.session.localRelationCacheThreshold"}  # of 4.0
-    assert session.conf["spark.sql.session.localRelationSizeLimit"] == "7"
-    assert session.conf["spark.sql.session.localRelationChunkSizeRows"] == 10_000
-
-
-@pytest.mark.parametrize("version", [pyspark.__version__, "4.10.0", "5.0.0"])
-def test_a_server_as_new_as_the_client_keeps_its_settings(monkeypatch, version):
-    monkeypatch.setattr(connect.pyspark, "__version__", min(pyspark.__version__, "4.2.0"))
-    session = SimpleNamespace(version=version, conf=Settings())
-    suit_client(session)
-    assert session.conf == {}

@@ -1,18 +1,21 @@
 """What Spark's versions do in different ways: the same outcome on each of them."""
 
 import sys
+from types import SimpleNamespace
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from airflow_delta.spark import spark_features
 from airflow_delta.spark.errors import SparkFeatureMissingError
-from airflow_delta.spark.spark_features import arrow_schema, check_stream_source, observe, repartition_by_id
+from airflow_delta.spark.spark_features import arrow_schema, check_stream_source, observe, repartition_by_id, suit_client
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -52,3 +55,36 @@ def test_a_stream_of_a_table_on_an_older_spark_is_refused_by_name_and_version(mo
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
     with pytest.raises(SparkFeatureMissingError, match=r"as a stream needs Spark 4\.2 or newer; this is Spark 4"):
         check_stream_source()
+
+
+class Settings(dict):
+    """Of a server that knows no setting beside those that the client sets."""
+
+    set = dict.__setitem__
+
+
+def settings_asked_for():
+    """What this client asks the server for before it sends rows."""
+    asked = []
+    client = SimpleNamespace(get_config_dict=lambda *names: asked.extend(names) or {}, _user_id="")
+    with pytest.raises(KeyError):
+        SparkSession.createDataFrame(SimpleNamespace(_client=client), [(1,)], ["id"])
+    return asked
+
+
+@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="the first client asks for what every server knows")
+def test_an_older_server_gets_the_settings_that_the_client_asks_for_and_keeps_those_that_it_has():
+    session = SimpleNamespace(version="4.0.2", conf=Settings({"spark.sql.session.localRelationSizeLimit": "7"}))
+    suit_client(session)
+    since = [name for name in settings_asked_for() if name.startswith("spark.sql.session.localRelation")]
+    assert set(since) - session.conf.keys() == {"spark.sql.session.localRelationCacheThreshold"}  # of 4.0
+    assert session.conf["spark.sql.session.localRelationSizeLimit"] == "7"
+    assert session.conf["spark.sql.session.localRelationChunkSizeRows"] == 10_000
+
+
+@pytest.mark.parametrize("version", [pyspark.__version__, "4.10.0", "5.0.0"])
+def test_a_server_as_new_as_the_client_keeps_its_settings(monkeypatch, version):
+    monkeypatch.setattr(spark_features.pyspark, "__version__", min(pyspark.__version__, "4.2.0"))
+    session = SimpleNamespace(version=version, conf=Settings())
+    suit_client(session)
+    assert session.conf == {}
