@@ -148,12 +148,12 @@ def test_few_changes_that_this_process_keeps_are_applied_to_large_files_by_worke
 
 def test_they_leave_the_same_change_feed(spark, table, monkeypatch):
     feeds = []
-    for place, is_connect in ((table, False), (f"{table}-here", True)):
+    for place, is_here in ((table, False), (f"{table}-here", True)):
         log = DeltaLog.for_table(place)
         log.create(NewTable(schema=SCHEMA, partition_columns=("at",), properties={FEED: "true"}))
         merge(spark, log, MergeStatement(table=place, source=SqlSource(ROWS), on="target.id = source.id", clauses=UPSERT))
         with monkeypatch.context() as patched:
-            patched.setattr(small_work, "is_connect", lambda _, answer=is_connect: answer)
+            patched.setattr(small_work, "is_connect", lambda _, answer=is_here: answer)
             change(spark, log, place)
         changes = read_changes(spark, log, 2, log.refresh().version).select("id", "name", "at", "_change_type")
         feeds.append(sorted(map(tuple, changes.collect())))
