@@ -13,6 +13,7 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
+from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.spark import spark_features
 from airflow_delta.spark.errors import SparkFeatureMissingError
 from airflow_delta.spark.spark_features import arrow_schema, check_stream_source, observe, repartition_by_id, suit_client
@@ -74,7 +75,7 @@ def settings_asked_for():
     return asked
 
 
-@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="the first client asks for what every server knows")
+@pytest.mark.skipif(not is_at_least(pyspark.__version__, (4, 1)), reason="the first client asks for what every server knows")
 def test_an_older_server_gets_the_settings_that_the_client_asks_for_and_keeps_those_that_it_has():
     session = SimpleNamespace(version="4.0.2", conf=Settings({"spark.sql.session.localRelationSizeLimit": "7"}))
     suit_client(session)

@@ -33,6 +33,7 @@ _NAMES = {
 _DECIMAL = ("decimal", "dec", "numeric")
 _MAX_PRECISION = 38
 _CLAUSES = ("COMMENT", "GENERATED", "DEFAULT")
+_SEQUENCE = (("START", "WITH"), ("INCREMENT", "BY"))
 
 _TOKEN = re.compile(
     r"""(?>\s|--[^\r\n]*|/\*.*?\*/)*+(?:
@@ -203,15 +204,14 @@ class _Parser:
         return self._commented(field)
 
     def _identity(self, field: StructField, *, allow_explicit_insert: bool) -> StructField:
-        start = step = 1
+        given: dict[tuple[str, str], int] = {}
         if self._take("("):
             while not self._take(")"):
-                if self._take("START", "WITH"):
-                    start = self._number()
-                elif self._take("INCREMENT", "BY"):
-                    step = self._number()
-                else:
-                    raise self._unexpected("START WITH, INCREMENT BY or )")
+                option = next((words for words in _SEQUENCE if words not in given and self._take(*words)), None)
+                if option is None:
+                    raise self._unexpected("START WITH and INCREMENT BY, each at most once, or )")
+                given[option] = self._number()
+        start, step = (given.get(words, 1) for words in _SEQUENCE)
         return identity(field, start=start, step=step, allow_explicit_insert=allow_explicit_insert)
 
     def _commented(self, field: StructField) -> StructField | None:

@@ -166,6 +166,8 @@ def test_a_path_leads_to_a_member():
         ("a INT DEFAULT", "not a SQL expression"),
         ("a INT DEFAULT )", "not a SQL expression"),
         ("a DATE GENERATED ALWAYS AS (b", "found the end of the text"),
+        ("a LONG GENERATED ALWAYS AS IDENTITY (START WITH 1 START WITH 5)", "each at most once, or ), found 'START WITH 5)'"),
+        ("a LONG GENERATED ALWAYS AS IDENTITY (START WITH 1", "or ), found the end of the text"),
         ("a ARRAY<INT", ">"),
         ("a DECIMAL(39, 2)", "decimal(39,2)"),
         ("a DECIMAL(x)", "'x)'"),
