@@ -20,7 +20,7 @@ from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
 from airflow_delta.core.storage.table_uri import absolute, is_relative, scheme_of, without_dots
 from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
-from airflow_delta.hooks.storage_connection import options_of_connection
+from airflow_delta.hooks.storage_connection import extra_of, options_of_connection
 
 if TYPE_CHECKING:
     from airflow_delta.catalogs.catalog import Catalog
@@ -87,7 +87,7 @@ class DeltaHook(BaseHook):
 
     @cached_property
     def _extra(self) -> Mapping[str, Any]:
-        return self._connection.extra_dejson if self._connection else {}
+        return {} if self._connection is None else extra_of(self._connection)
 
     @cached_property
     def table_root(self) -> str | None:

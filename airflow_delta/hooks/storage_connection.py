@@ -84,6 +84,15 @@ _KINDS = {
 }
 
 
+_TEXT = (str, "a text")
+_TYPES: Mapping[str, tuple[Any, str]] = {
+    "config_kwargs": (Mapping, "an object"),
+    "client_kwargs/verify": (bool | str, "true, false or a text"),
+    "token": (str | Mapping, "a text or an object"),
+}
+"""What options may be that are not all texts, and how an error says it."""
+
+
 def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, Any]]:
     """The service of a storage connection, and the options that its fields mean.
 
@@ -98,7 +107,7 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
             cure="use a connection of one of these types",
         )
     prefix = f"extra__{connection.conn_type}__"  # how older releases of Airflow wrote the fields of forms
-    extra = {name.removeprefix(prefix): value for name, value in connection.extra_dejson.items()}
+    extra = {name.removeprefix(prefix): value for name, value in extra_of(connection).items()}
     if kind is _AZURE and (extra.get("tenant_id") or extra.get("tenant")):
         kind = _AZURE_IDENTITY
     for name, instead in kind.refused.items():
@@ -107,9 +116,12 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
     fields = {"login": connection.login, "password": connection.password, "host": _account(connection), "extra": extra}
     options: dict[str, Any] = {}
     for option, places in kind.fields.items():
-        value = next((found for place in places if (found := member_at(fields, place)) not in (None, "")), None)
-        if value is not None:
-            _put(options, option, value)
+        for place in places:
+            value = member_at(fields, place)
+            if value not in (None, ""):
+                _check(connection, option, place, value)
+                _put(options, option, value)
+                break
     try:
         return kind.service, _as_the_service_takes_them(kind.service, options, extra)
     except ValueError:  # without its text, and without itself, which holds all of the key
@@ -118,6 +130,29 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
             detail="the field keyfile_dict is not a JSON object",
             cure="give the key file's content as it is, or its path (key_path)",
         ) from None
+
+
+def extra_of(connection: Any) -> Mapping[str, Any]:
+    """The members of a connection's extra. Raises ``DeltaConnectionError`` for an extra that has none."""
+    extra = connection.extra_dejson
+    if not isinstance(extra, Mapping):
+        raise DeltaConnectionError(
+            conn_id=connection.conn_id,
+            detail=f"expected the extra to be a JSON object, found a {type(extra).__name__}",
+            cure='write it as {"name": value}',
+        )
+    return extra
+
+
+def _check(connection: Any, option: str, place: str, value: Any) -> None:
+    """Raise ``DeltaConnectionError`` for a value that its option cannot have; it may be a secret, and is not shown."""
+    types, wanted = _TYPES.get(option, _TEXT)
+    if not isinstance(value, types):
+        raise DeltaConnectionError(
+            conn_id=connection.conn_id,
+            detail=f"expected {wanted} in the field {place.removeprefix('extra/')}, found a {type(value).__name__}",
+            cure="correct the field" if isinstance(value, str) else "write it in quotes if it is a text",
+        )
 
 
 def _account(connection: Any) -> str | None:

@@ -14,7 +14,7 @@ from airflow.sdk import Context
 
 from airflow_delta.core.errors import DeltaError, InvalidStatementError
 from airflow_delta.core.statements.fields import shortened
-from airflow_delta.core.statements.validation import require_type
+from airflow_delta.core.statements.validation import require_type, texts
 from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY, conflict_report
 from airflow_delta.hooks.retry_policy import LOST_RACES
@@ -53,7 +53,7 @@ class DeltaConflictNotifier(BaseNotifier):
 
     Raises:
         InvalidStatementError: ``only`` names what is no error of this package, or ``then`` what cannot be called, so that
-            it would never be notified; or ``min_try`` is no number.
+            it would never be notified; ``tables`` are no texts, or ``min_try`` is no number.
     """
 
     template_fields: Sequence[str] = ("tables", "message")
@@ -74,7 +74,7 @@ class DeltaConflictNotifier(BaseNotifier):
             detail = f"then must be a notifier, or a function of the context, or several of them, found {shortened(then)}"
             raise InvalidStatementError(statement="DeltaConflictNotifier", detail=detail)
         self.only = _checked((only,) if isinstance(only, str | type) else tuple(only))
-        self.tables = (tables,) if isinstance(tables, str) else None if tables is None else tuple(tables)
+        self.tables = None if tables is None else texts("DeltaConflictNotifier", "tables", tables)
         require_type("DeltaConflictNotifier", "min_try", min_try, int)
         self.min_try = min_try
         self.message = message

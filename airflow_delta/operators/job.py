@@ -114,6 +114,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
     )
 
     argument_types: ClassVar[Mapping[str, Any]] = {
+        "delta_conn_id": str,
         "on_clear": OnClear,
         "deferrable": bool,
         "poll_interval": float,

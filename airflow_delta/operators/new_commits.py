@@ -49,7 +49,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
     """
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "start")
-    argument_types: ClassVar[Mapping[str, Any]] = {"start": Start}
+    argument_types: ClassVar[Mapping[str, Any]] = {"delta_conn_id": str, "start": Start}
 
     def __init__(
         self,

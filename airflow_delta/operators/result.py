@@ -12,6 +12,7 @@ from airflow.sdk import Context
 from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import Statement
+from airflow_delta.core.statements.validation import require_type
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.errors import MAY_PASS, JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
@@ -42,6 +43,7 @@ class DeltaResultOperator(StatementResultsOperator):
     argument_types: ClassVar[Mapping[str, Any]] = {**StatementResultsOperator.argument_types, "waits": bool}
 
     def __init__(self, *, job: DeltaJob, submitted_by: str | None = None, waits: bool | str = False, **kwargs: Any) -> None:
+        require_type("DeltaResultOperator", "job", job, DeltaJob)
         super().__init__(table=job.statement.table, scratch_uri=job.scratch_uri, **kwargs)
         self.job = job
         self.submitted_by = submitted_by

@@ -34,7 +34,7 @@ class DeltaTablesOperator(CheckedArguments, BaseOperator):
     """
 
     template_fields: Sequence[str] = ("root", "pattern", "max_depth", "delta_conn_id")
-    argument_types: ClassVar[Mapping[str, Any]] = {"pattern": str | None, "max_depth": int}
+    argument_types: ClassVar[Mapping[str, Any]] = {"delta_conn_id": str, "pattern": str | None, "max_depth": int}
 
     def __init__(
         self,

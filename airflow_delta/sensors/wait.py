@@ -38,7 +38,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
     """
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "deferrable")
-    argument_types: ClassVar[Mapping[str, Any]] = {"deferrable": bool}
+    argument_types: ClassVar[Mapping[str, Any]] = {"delta_conn_id": str, "deferrable": bool}
     failing_methods: ClassVar[Sequence[str]] = ("execute", "resume_execution")
 
     def __init__(

@@ -99,6 +99,23 @@ def test_what_no_option_can_say_is_refused_with_what_to_do_instead(conn_type, ex
     assert caught.value.cure
 
 
+@pytest.mark.parametrize(
+    ("conn_type", "extra", "text"),
+    [
+        ("wasb", {"sas_token": 12345}, "expected a text in the field sas_token, found a int"),
+        ("aws", {"aws_access_key_id": ["12345"]}, "expected a text in the field aws_access_key_id, found a list"),
+        ("aws", {"config_kwargs": "12345"}, "expected an object in the field config_kwargs, found a str"),
+        ("aws", {"verify": 12345}, "expected true, false or a text in the field verify, found a int"),
+        ("google_cloud_platform", {"keyfile_dict": 12345}, "expected a text or an object in the field keyfile_dict"),
+        ("aws", [12345], "expected the extra to be a JSON object, found a list"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_and_not_shown(conn_type, extra, text):
+    with pytest.raises(DeltaConnectionError, match=text) as refused:
+        options(conn_type, json.dumps(extra))
+    assert "12345" not in repr(refused.value)
+
+
 def test_a_key_file_that_is_no_json_is_refused_and_not_shown():
     with pytest.raises(DeltaConnectionError, match="keyfile_dict is not a JSON object") as refused:
         options("google_cloud_platform", json.dumps({"keyfile_dict": '{"private_key": "hidden",}'}))

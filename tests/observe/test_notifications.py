@@ -105,6 +105,14 @@ def test_what_cannot_be_notified_is_refused_when_the_dag_is_parsed(then):
         DeltaConflictNotifier(then=then)
 
 
+@pytest.mark.parametrize(
+    ("tables", "detail"), [(5, "must be a list, found 5"), ([None], "each of tables must be a text"), ([], "empty")]
+)
+def test_tables_that_are_no_patterns_are_refused_when_the_dag_is_parsed(tables, detail):
+    with pytest.raises(InvalidStatementError, match=detail):
+        DeltaConflictNotifier(then=print, tables=tables)
+
+
 def test_a_try_that_is_no_number_is_refused_when_the_dag_is_parsed_and_not_when_the_alert_is_due():
     with pytest.raises(InvalidStatementError, match="min_try must be"):
         DeltaConflictNotifier(then=print, min_try="2")

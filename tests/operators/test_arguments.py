@@ -185,6 +185,11 @@ def test_the_flags_and_numbers_of_operators_are_found():
             r"delta_asset\(name, table\) returns, found '/lake/",
         ),
         (lambda: DeltaResultOperator(task_id="t", job=JOB, waits="true"), "needs execution_timeout"),
+        (lambda: DeltaResultOperator(task_id="t", job=None), r"job must be DeltaJob\(...\), found None"),
+        (lambda: DeltaVacuumOperator(**T, delta_conn_id=None), "delta_conn_id must be a text, found None"),
+        (lambda: DeltaCommitSensor(**T, min_version=1, delta_conn_id=5), "delta_conn_id must be a text, found 5"),
+        (lambda: DeltaTablesOperator(task_id="t", root="/t", delta_conn_id=None), "delta_conn_id must be a text"),
+        (lambda: DeltaNewCommitsOperator(task_id="t", asset=Asset("a"), delta_conn_id=None), "delta_conn_id must be a text"),
     ],
 )
 def test_what_no_template_can_make_right_is_refused_when_the_dag_is_parsed(make, text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_delta.core.sql_text.expressions import Sides
-from airflow_delta.core.sql_text.names import TextContext, point_in_time, table_name
+from airflow_delta.core.sql_text.names import TextContext, point_in_time, table_name, table_or_path
 from airflow_delta.core.sql_text.words import Words
 from airflow_delta.core.statements import (
     ConvertStatement,
@@ -18,9 +18,9 @@ MANIFESTS = "SYMLINK_FORMAT_MANIFEST"
 
 
 def read_optimize(words: Words, context: TextContext) -> OptimizeStatement:
-    """OPTIMIZE table [FULL] [WHERE condition] [ZORDER BY (columns)]."""
+    """OPTIMIZE table|'path' [FULL] [WHERE condition] [ZORDER BY (columns)]."""
     words.expect("OPTIMIZE")
-    name = table_name(words)
+    name = table_or_path(words)
     is_full = words.skip("FULL")
     where = Sides.of_target(words, name.called()).expression(words.until("ZORDER"), "WHERE") if words.skip("WHERE") else None
     columns: tuple[str, ...] = ()
@@ -32,9 +32,9 @@ def read_optimize(words: Words, context: TextContext) -> OptimizeStatement:
 
 
 def read_vacuum(words: Words, context: TextContext) -> VacuumStatement:
-    """VACUUM table [LITE | FULL] [USING INVENTORY parquet.`uri`] [RETAIN n HOURS] [DRY RUN], the last ones in any order."""
+    """VACUUM table|'path' [LITE | FULL] [USING INVENTORY parquet.`uri`] [RETAIN n HOURS] [DRY RUN], these two in any order."""
     words.expect("VACUUM")
-    name = table_name(words)
+    name = table_or_path(words)
     lite = words.skip("LITE")
     if not lite:
         words.skip("FULL")

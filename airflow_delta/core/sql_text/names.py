@@ -103,6 +103,16 @@ def table_name(words: Words, format_name: str = PATH_FORMAT) -> TableName:
     return TableName(parts=tuple(parts), path=parts[1] if is_path else None, position=position)
 
 
+def table_or_path(words: Words) -> TableName:
+    """Likewise; a text in quotes is the table's path, where Delta's grammar takes one: VACUUM '/lake/events'."""
+    if not words.is_at_string:
+        return table_name(words)
+    position, path = words.position, words.string()
+    if "/" not in path:
+        raise words.error(f"expected a path in quotes, found {path[:100]!r}", _BY_PATH, at=position)
+    return TableName(parts=(PATH_FORMAT, path), path=path, position=position)
+
+
 def table_alias(words: Words, *ends: str) -> str | None:
     """The alias behind a name, in front of one of these words or the end."""
     if words.skip("AS"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_delta.core.sql_text.names import TextContext, table_name
+from airflow_delta.core.sql_text.names import TextContext, table_name, table_or_path
 from airflow_delta.core.sql_text.words import Words
 
 
@@ -57,16 +57,16 @@ Question = DescribeHistory | DescribeDetail | ShowColumns | ShowProperties
 
 
 def read_describe(words: Words, context: TextContext) -> DescribeHistory | DescribeDetail:
-    """DESCRIBE|DESC HISTORY table [LIMIT n], DESCRIBE|DESC DETAIL table."""
+    """DESCRIBE|DESC HISTORY table|'path' [LIMIT n], DESCRIBE|DESC DETAIL table|'path'."""
     if not words.skip("DESC"):
         words.expect("DESCRIBE")
     if words.skip("DETAIL"):
-        name = table_name(words)
+        name = table_or_path(words)
         words.end()
         return DescribeDetail(table=context.target_uri(words, name))
     if not words.skip("HISTORY"):
         raise words.expected("HISTORY or DETAIL")
-    name = table_name(words)
+    name = table_or_path(words)
     limit = words.whole_number() if words.skip("LIMIT") else None
     words.end()
     return DescribeHistory(table=context.target_uri(words, name), limit=limit)

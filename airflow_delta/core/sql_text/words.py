@@ -92,6 +92,11 @@ class Words:
         """Whether a token of this kind comes next."""
         return self._at < len(self._tokens) and self._tokens[self._at].token_type == kind
 
+    @property
+    def is_at_string(self) -> bool:
+        """Whether a text in quotes comes next."""
+        return any(map(self.is_at, _STRINGS))
+
     def is_behind(self, sign: TokenType, *words: str) -> bool:
         """Whether a token of this kind comes next, and one of these words behind it."""
         after = self._tokens[self._at + 1 : self._at + 2]
@@ -152,7 +157,7 @@ class Words:
 
     def string(self, expected: str = "a text in quotes") -> str:
         """What a text in quotes says, by Spark's rules."""
-        if not any(map(self.is_at, _STRINGS)):
+        if not self.is_at_string:
             raise self.expected(expected)
         return string_value(self.slice([self.take()]))
 
@@ -179,7 +184,7 @@ class Words:
 
     def property_key(self) -> str:
         """The name of a table property: in quotes, or words with dots between them."""
-        if any(map(self.is_at, _STRINGS)):
+        if self.is_at_string:
             return self.string()
         return ".".join(self.path("the name of a property"))
 
@@ -194,7 +199,7 @@ class Words:
     def _property(self) -> tuple[str, str]:
         key = self.property_key()
         self.sign(TokenType.EQ, "=")
-        if any(map(self.is_at, _STRINGS)):
+        if self.is_at_string:
             return key, self.string()
         if self.is_at(TokenType.NUMBER):
             return key, self.number()

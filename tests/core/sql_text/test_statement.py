@@ -82,11 +82,13 @@ T = "delta.`/t`"
         ),
         (f"OPTIMIZE {T}", OptimizeStatement(table="/t")),
         (f"OPTIMIZE {T} FULL", OptimizeStatement(table="/t", full=True)),
+        ("OPTIMIZE '/t' WHERE t.a = 1", OptimizeStatement(table="/t", where="t.a = 1")),
         (
             f"OPTIMIZE {T} WHERE day IN (1, 2) ZORDER BY (a, `b.c`.d)",
             OptimizeStatement(table="/t", where="day IN (1, 2)", z_order_by=("a", "`b.c`.d")),
         ),
         (f"VACUUM {T}", VacuumStatement(table="/t", dry_run=False)),
+        ("VACUUM 's3://lake/it\\'s' DRY RUN", VacuumStatement(table="s3://lake/it's", dry_run=True)),
         (
             f"VACUUM {T} LITE RETAIN 168.5 HOURS DRY RUN",
             VacuumStatement(table="/t", lite=True, retention_hours=168.5, dry_run=True),
@@ -104,7 +106,9 @@ T = "delta.`/t`"
             ConvertStatement(table="/t", statistics=False, partition_by="day DATE, n INT"),
         ),
         (f"DESCRIBE HISTORY {T} LIMIT 2", DescribeHistory(table="/t", limit=2)),
+        ('DESCRIBE HISTORY "/t" LIMIT 2', DescribeHistory(table="/t", limit=2)),
         (f"DESC DETAIL {T}", DescribeDetail(table="/t")),
+        ("DESCRIBE DETAIL '/t'", DescribeDetail(table="/t")),
         (f"SHOW COLUMNS FROM {T}", ShowColumns(table="/t")),
         (f"SHOW TBLPROPERTIES {T} (delta.appendOnly)", ShowProperties(table="/t", key="delta.appendOnly")),
         (
@@ -271,6 +275,8 @@ REFUSED = {
     f"VACUUM {T} RETAIN 3 DAYS": "expected HOURS, found 'DAYS'",
     f"VACUUM {T} RETAIN -1 HOURS": "expected a number of hours, found '-1 HOURS'",
     f"VACUUM {T} LITE FULL": "expected the end of the statement",
+    "VACUUM 'flights'": "expected a path in quotes, found 'flights'",
+    "RESTORE '/t' VERSION AS OF 3": "expected a table, found \"'/t' VERSION AS OF 3\"",
     f"VACUUM {T} USING INVENTORY (SELECT 1)": "expected a table",
     f"REORG TABLE {T} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))": "expected PURGE",
     f"RESTORE TABLE {T} TO VERSION AS OF -1": "expected a version",
