@@ -7,7 +7,7 @@ neither converts nor compares. Workers import this module: it knows no parser of
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from pathlib import PurePosixPath
@@ -43,7 +43,9 @@ WRITTEN = pa.schema(
 WRITTEN_DDL = "output int, path string, size bigint, stats string, rows_read bigint, rows_written bigint"
 
 _MESSAGE_NAMES = ("output", "bucket", "rows", "content")
-_PIECE_BYTES = 64 << 20  # of rows that are sorted at once
+_PIECE_BYTES = 8 << 20, 64 << 20
+"""Of rows that are ordered at once, at least and at most: memory for small pieces is used again, that for large ones is new."""
+_MESSAGE_BYTES = 1 << 19  # of one bucket, about
 _WRITE_BYTES = 8 << 20
 _NO_COLUMNS = StructType(())
 _FEW_BUCKETS = 1 << 16  # numpy sorts numbers of two bytes in linear time
@@ -127,11 +129,12 @@ class ShuffleWriter:
             bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
             for first, end in pairwise(bounds):
                 placement = self.placements[int(groups[first])]
-                for rows in self._pieces(files.slice(first, end - first)):
+                size = int(np.clip(placement.tree.buckets * _MESSAGE_BYTES, *_PIECE_BYTES))
+                for rows in self._pieces(files.slice(first, end - first), size):
                     yield self._in_buckets(rows, placement)
 
-    def _pieces(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
-        """The rows of these files, many at a time: the more, the fewer and larger are the messages."""
+    def _pieces(self, files: pa.Table, piece_bytes: int) -> Iterator[pa.RecordBatch]:
+        """The rows of these files, so many bytes at a time: the more, the fewer and larger are the messages."""
         stored = self.columns.stored
         pending: list[pa.RecordBatch] = []
         size = 0
@@ -140,7 +143,7 @@ class ShuffleWriter:
             there = batch.select(stored.names) if live is None else batch.select(stored.names).filter(live)
             pending.append(there)
             size += there.nbytes
-            if size >= _PIECE_BYTES:
+            if size >= piece_bytes:
                 yield pa.concat_batches(pending)
                 pending, size = [], 0
         if pending:
@@ -153,12 +156,12 @@ class ShuffleWriter:
         ordered, buckets = rows.take(pa.array(order)), buckets[order]
         bounds = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)] if len(buckets) else [0]
         firsts = buckets[bounds[:-1]]
-        messages = [ordered.slice(first, end - first).serialize().to_pybytes() for first, end in pairwise(bounds)]
+        messages = [ordered.slice(first, end - first).serialize() for first, end in pairwise(bounds)]
         columns = [
             pa.array(firsts // placement.buckets_per_file + placement.first_output, pa.int32()),
             pa.array(firsts, pa.int32()),
             pa.array(np.diff(bounds), pa.int64()),
-            pa.array(messages, pa.binary()),
+            _binary(messages),
         ]
         return pa.RecordBatch.from_arrays(columns, names=list(_MESSAGE_NAMES))
 
@@ -228,3 +231,10 @@ class OutputWriter:
                 pending, size, sent = [], 0, 0
         if pending:
             yield sent, pa.concat_batches(pending)
+
+
+def _binary(values: Sequence[pa.Buffer]) -> pa.BinaryArray:
+    """The values as one array, copied once; ``pa.array`` takes bytes, each of which is a copy already."""
+    offsets = np.cumsum([0, *(value.size for value in values)], dtype=np.int32)
+    data = np.concatenate([np.frombuffer(value, np.uint8) for value in values]) if values else np.array([], np.uint8)
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
