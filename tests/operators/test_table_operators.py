@@ -281,7 +281,7 @@ def test_statistics_are_computed_where_the_table_requires_others(flights, run_ta
     )
     tried = run_task(lambda: compute(dry_run=True), dag_id="tried_compute")
     assert (tried.version, tried.result["details"]) == (2, {"read": 2, "changed": 2, "skipped": 0})
-    run, again = run_task(compute), run_task(compute, dag_id="again")
+    run, again = run_task(compute), run_task(compute, dag_id="computed_again")
     assert (run.version, run.result["operation"], run.result["committed"]) == (3, "COMPUTE STATS", True)
     assert (again.version, again.result["committed"]) == (3, False)
     actions = pa.table(DeltaTable(str(flights)).get_add_actions(flatten=True))
