@@ -39,15 +39,27 @@ def to_version(triggering_asset_events: Mapping[Any, Any], asset: str | None = N
 
 
 def pinned_version(ti: Any, alias: str, task_id: str = "pin") -> int:
-    """The version that ``DeltaPinOperator`` has pinned under an alias in this run.
+    """The version that ``DeltaPinOperator`` has pinned under an alias in this run; in a mapped task group, for its own index.
 
     Raises:
-        ValueError: The task has pinned none, or not yet.
+        ValueError: The task has pinned none, or not yet; or it is mapped, and has pinned several.
     """
-    version: int | None = ti.xcom_pull(task_ids=task_id, key=alias)
-    if version is None:
+    index = {"map_indexes": ti.map_index} if _is_of_same_mapped_group(ti.task, task_id) else {}
+    version: Any = ti.xcom_pull(task_ids=task_id, key=alias, **index)
+    if version is None or version == []:
         raise ValueError(f"the task {task_id!r} has pinned no version of {alias!r} in this run")
-    return version
+    if isinstance(version, list):
+        detail = f"the task {task_id!r} is mapped, and has pinned several versions of {alias!r}: {version!r:.100}"
+        raise ValueError(detail)  # noqa: TRY004 - a template's error, as the one above
+    pinned: int = version
+    return pinned
+
+
+def _is_of_same_mapped_group(task: Any, task_id: str) -> bool:
+    """Whether both tasks are of one mapped task group: what the other pushes for all indexes, this one needs for its own."""
+    other = task.dag.task_dict.get(task_id)
+    own, others = (None if one is None else one.get_closest_mapped_task_group() for one in (task, other))
+    return own is not None and others is not None and bool(own.group_id == others.group_id)
 
 
 def _announced(triggering_asset_events: Mapping[Any, Any], asset: str | None) -> Iterator[tuple[int, int]]:

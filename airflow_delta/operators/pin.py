@@ -95,11 +95,15 @@ class DeltaPinOperator(DeltaCoreOperator):
         self.must_protect: Any = must_protect
 
     def version(self, alias: str) -> str:
-        """The template that becomes the version of this alias, for the ``source_version`` and the like of later tasks."""
+        """The template that becomes the version of this alias, for the ``source_version`` and the like of later tasks.
+
+        Of a task in a mapped task group it is for the tasks of that group: each has the version that was pinned for its index.
+        """
         if isinstance(self.tables, Mapping) and alias not in self.tables:
             detail = f"the task {self.task_id} pins {', '.join(map(repr, self.tables))}, not {alias!r}"
             raise InvalidStatementError(statement="PIN", detail=detail)
-        return f"{{{{ ti.xcom_pull(task_ids='{self.task_id}', key='{alias}') }}}}"
+        index = "" if self.get_closest_mapped_task_group() is None else ", map_indexes=ti.map_index"  # else all of them come
+        return f"{{{{ ti.xcom_pull(task_ids='{self.task_id}', key='{alias}'{index}) }}}}"
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Return the pinned versions by alias."""

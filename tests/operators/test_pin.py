@@ -7,7 +7,7 @@ import pendulum
 import pyarrow as pa
 import pytest
 from airflow.models.asset import AssetEvent
-from airflow.sdk import DAG, Param, task
+from airflow.sdk import DAG, Param, task, task_group
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.utils.session import create_session
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -291,6 +291,23 @@ def test_every_mapped_task_has_its_own_pin(table, run_dag):
         DeltaPinOperator.partial(task_id="pin", tables={"orders": str(table)}).expand(as_of=[Version(1), Version(2)])
     assert run_dag(dag, logical_date=DAY).state == "success"
     assert sorted((pin["map_index"], pin["version"]) for pin in pins(table)) == [(0, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("how", ["version", "macro"])
+def test_in_a_mapped_task_group_each_task_gets_the_version_that_was_pinned_for_its_index(table, tmp_path, run_dag, how):
+    commit(tmp_path / "other", 0)
+
+    @task_group
+    def day(path):
+        pin = DeltaPinOperator(task_id="pin", tables={"orders": path})
+        version = {"version": pin.version("orders"), "macro": "{{ macros.delta.pinned_version(ti, 'orders', 'day.pin') }}"}[how]
+        pin >> DeltaPinOperator(task_id="again", tables={"orders": path}, as_of=Version(version))
+
+    with DAG(f"group_{how}", schedule=None, start_date=DAY) as dag:
+        day.expand(path=[str(table), str(tmp_path / "other")])
+    assert run_dag(dag, logical_date=DAY).state == "success"
+    again = [(pin["map_index"], pin["version"]) for pin in pins(table) + pins(tmp_path / "other") if "again" in pin["task_id"]]
+    assert again == [(0, 3), (1, 0)]
 
 
 @pytest.mark.skipif(AIRFLOW < (3, 3), reason="before 3.3 the state of the task lies there too, and it fails")
