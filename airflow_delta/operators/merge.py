@@ -75,7 +75,11 @@ class DeltaMergeOperator(DeltaJobOperator):
         "views",
         "source_version",
     )
-    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaJobOperator.argument_types, "schema_evolution": bool}
+    argument_types: ClassVar[Mapping[str, Any]] = {
+        **DeltaJobOperator.argument_types,
+        "schema_evolution": bool,
+        "sql": str | None,
+    }
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql"}
 

@@ -57,7 +57,11 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
     """
 
     template_fields: Sequence[str] = (*DeltaWrittenRowsOperator.template_fields, "query", "sql", "views")
-    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaWrittenRowsOperator.argument_types, "dry_run": bool}
+    argument_types: ClassVar[Mapping[str, Any]] = {
+        **DeltaWrittenRowsOperator.argument_types,
+        "dry_run": bool,
+        **dict.fromkeys(("query", "sql"), str | None),
+    }
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"query": "sql", "sql": "sql"}
 

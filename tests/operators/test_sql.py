@@ -8,6 +8,7 @@ from airflow_delta.catalogs.entry import TableDescription
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, SqlTextError
+from airflow_delta.core.sql_text import parse_statement
 from airflow_delta.core.statements import (
     AlterStatement,
     DeleteStatement,
@@ -23,7 +24,7 @@ from airflow_delta.core.statements import (
     WriteMode,
     WriteStatement,
 )
-from airflow_delta.operators import DeltaSqlOperator
+from airflow_delta.operators import DeltaMergeOperator, DeltaSqlOperator
 from tests.operators.test_job import COMMIT
 
 
@@ -184,3 +185,14 @@ def test_a_text_that_is_wrong_fails_the_task_before_anything_is_submitted(record
     )
     assert isinstance(run.errors[0], SqlTextError)
     assert submit.calls == []
+
+
+@pytest.mark.parametrize("text", [["DELETE FROM delta.`/t`", "OPTIMIZE delta.`/t`"], b"OPTIMIZE delta.`/t`", 7])
+def test_what_is_no_text_is_refused_when_the_dag_is_parsed(text):
+    for arguments in ({"sql": text}, {"table": "/t", "query": text}):
+        with pytest.raises(InvalidStatementError, match=r"(sql|query) must be a text, found"):
+            DeltaSqlOperator(task_id="sql", **arguments)
+    with pytest.raises(InvalidStatementError, match="sql must be a text, found"):
+        DeltaMergeOperator(task_id="merge", table="/t", sql=text)
+    with pytest.raises(InvalidStatementError, match="its text must be a text, found"):
+        parse_statement(text)

@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.errors import SqlTextError
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING, words_of
+from airflow_delta.core.statements.validation import require_type
 from airflow_delta.core.table_changes.column_path import ColumnPath, path_text
 from airflow_delta.core.table_changes.ddl import string_value
 
@@ -48,8 +49,10 @@ class Words:
             statement: Name of the statement, for errors.
 
         Raises:
+            InvalidStatementError: It is no text, but a list of statements or the like.
             SqlTextError: It has unclosed quotes or the like.
         """
+        require_type(statement, "its text", text, str)
         self.statement = statement
         self.text = text
         self._at = 0
