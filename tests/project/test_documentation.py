@@ -244,6 +244,26 @@ def test_every_operator_and_sensor_has_its_line():
     assert [name for name in classes if f"`{name}`" not in PAGES["docs/operators.md"]] == []
 
 
+def test_which_operators_take_a_dry_run_and_an_engine_is_as_it_says():
+    def short(name):
+        return name.removeprefix("Delta").removesuffix("Operator").replace(" ", "").lower()
+
+    page = PAGES["docs/operators.md"]
+    makers = {name: getattr(operators, name) for name in operators.__all__ if name.endswith("Operator")}
+    takes = {name: {word for base in maker.__mro__ for word in parameters(base)} for name, maker in makers.items()}
+    commits = dict(re.findall(r"^\| `(Delta\w+)`[^|]*\|[^|]*\| ([^|]*) \|$", page, re.MULTILINE))
+    said = page.partition("take `dry_run=True`")[2].partition("```")[0]
+    without = {*re.findall(r"`(Delta\w+)`", said.partition("compute no rows")[0]), "DeltaResultOperator"}
+    assert without == {name for name in commits if commits[name] != "never" and "dry_run" not in takes[name]} | {
+        "DeltaDiscardOperator"
+    }
+    spark = said.partition(" but ")[2].partition(")")[0]
+    listed = re.split(r",\s*|\s+and\s+", spark.replace("`", ""))
+    of_jobs = {name for name, maker in makers.items() if issubclass(maker, operators.DeltaJobOperator)} - {"DeltaJobOperator"}
+    no_engine = {name for name in of_jobs if "engine" not in takes[name]}
+    assert {short(name) for name in no_engine} == {short(name) for name in listed}
+
+
 def test_every_operator_and_sensor_that_docs_and_pages_name_exists():
     templates = (ROOT / "airflow_delta" / "observe" / "www" / "templates").glob("*.html")
     texts = [*PAGES.values(), *(template.read_text() for template in templates)]
