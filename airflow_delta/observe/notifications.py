@@ -14,7 +14,7 @@ from airflow.sdk import Context
 
 from airflow_delta.core.errors import DeltaError, InvalidStatementError
 from airflow_delta.core.statements.fields import shortened
-from airflow_delta.core.statements.validation import require_type, texts
+from airflow_delta.core.statements.validation import members, require_text, require_type, texts
 from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY, conflict_report
 from airflow_delta.hooks.retry_policy import LOST_RACES
@@ -52,8 +52,8 @@ class DeltaConflictNotifier(BaseNotifier):
         message: The text (templated, with ``delta_conflict``).
 
     Raises:
-        InvalidStatementError: ``only`` names what is no error of this package, or ``then`` what cannot be called, so that
-            it would never be notified; ``tables`` are no texts, or ``min_try`` is no number.
+        InvalidStatementError: ``only`` is empty or names what is no error of this package, or ``then`` what cannot be called,
+            so that it would never be notified; ``tables`` or ``message`` are no texts, or ``min_try`` is no number.
     """
 
     template_fields: Sequence[str] = ("tables", "message")
@@ -73,10 +73,11 @@ class DeltaConflictNotifier(BaseNotifier):
         if not self.then or not all(map(callable, self.then)):
             detail = f"then must be a notifier, or a function of the context, or several of them, found {shortened(then)}"
             raise InvalidStatementError(statement="DeltaConflictNotifier", detail=detail)
-        self.only = _checked((only,) if isinstance(only, str | type) else tuple(only))
+        self.only = _checked((only,) if isinstance(only, str | type) else members("DeltaConflictNotifier", "only", only))
         self.tables = None if tables is None else texts("DeltaConflictNotifier", "tables", tables)
         require_type("DeltaConflictNotifier", "min_try", min_try, int)
         self.min_try = min_try
+        require_text("DeltaConflictNotifier", "message", message)
         self.message = message
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
@@ -126,6 +127,8 @@ class DeltaConflictNotifier(BaseNotifier):
 
 
 def _checked(only: tuple[ErrorFilter, ...]) -> tuple[ErrorFilter, ...]:
+    if not only:
+        raise InvalidStatementError(statement="DeltaConflictNotifier", detail="only must not be empty")
     for kind in only:
         is_error = isinstance(kind, type) and issubclass(kind, DeltaError)
         if is_error or (isinstance(kind, str) and kind in _codes()):

@@ -99,6 +99,20 @@ def test_a_filter_that_no_error_can_pass_is_refused_when_the_dag_is_parsed(only)
         DeltaConflictNotifier(then=print, only=only)
 
 
+@pytest.mark.parametrize(
+    ("given", "detail"),
+    [
+        ({"only": []}, "only must not be empty"),
+        ({"only": None}, "only must be a list, found None"),
+        ({"message": None}, "message must be a text, found None"),
+        ({"message": " "}, "message must be a text with something in it"),
+    ],
+)
+def test_a_filter_that_is_empty_and_a_message_that_says_nothing_are_refused_when_the_dag_is_parsed(given, detail):
+    with pytest.raises(InvalidStatementError, match=detail):
+        DeltaConflictNotifier(then=print, **given)
+
+
 @pytest.mark.parametrize("then", ["slack", None, [None], [], [print, "slack"]])
 def test_what_cannot_be_notified_is_refused_when_the_dag_is_parsed(then):
     with pytest.raises(InvalidStatementError, match="then must be a notifier"):
