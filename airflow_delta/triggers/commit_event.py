@@ -16,7 +16,7 @@ from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.statements.fields import converted_value, is_template
-from airflow_delta.core.statements.validation import require_text, texts
+from airflow_delta.core.statements.validation import require_text, require_type, texts
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, SharedStreamProducer, run_in_thread, run_in_thread_of
 from airflow_delta.hooks.delta import DeltaHook
@@ -121,6 +121,10 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         require_text(type(self).__name__, "table", table)
+        require_text(type(self).__name__, "delta_conn_id", delta_conn_id)
+        require_type(type(self).__name__, "asset, the name of the watched asset,", asset, str | None)
+        if partitions not in (None, ""):
+            require_text(type(self).__name__, "partitions", partitions)
         self.operations = texts(type(self).__name__, "operations", operations, may_be_empty=True)
         seconds: float = converted_value(type(self).__name__, "poll_interval", poll_interval, float)
         texts_of_user = (table, delta_conn_id, start, partitions, poll_interval, *self.operations)

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 import structlog
 
+from airflow_delta.assets import delta_asset
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.hooks.airflow_features import HAS_SHARED_STREAMS
 from airflow_delta.triggers import commit_event
@@ -493,7 +494,14 @@ def test_a_template_that_nothing_renders_is_refused_where_the_dag_is_written(arg
         DeltaCommitEventTrigger(**({"table": "s3://lake/flights"} | arguments))
 
 
-@pytest.mark.parametrize("arguments", [{"table": None}, {"table": " "}, {"operations": None}, {"operations": [None]}], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *({"table": None}, {"table": " "}, {"operations": None}, {"operations": [None]}, {"delta_conn_id": None}),
+        *({"partitions": 7}, {"partitions": " "}, {"asset": delta_asset("x", "/x")}),
+    ],
+    ids=str,
+)
 def test_what_is_no_text_is_refused_where_the_dag_is_written(arguments):
     with pytest.raises(InvalidStatementError):
         DeltaCommitEventTrigger(**({"table": "s3://lake/flights"} | arguments))
