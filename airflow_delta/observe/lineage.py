@@ -7,6 +7,7 @@ looked up here: the listener calls in a process of its own, which must not talk 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from airflow.providers.openlineage.extractors import OperatorLineage
@@ -22,6 +23,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.commit_statistics import commit_statistics
+from airflow_delta.observe.report import results_of
 
 Lineage = OperatorLineage[Any, Any]
 
@@ -34,16 +36,28 @@ def lineage_of_plan(table: str) -> Lineage:
 
 
 def lineage_of_outcome(document: ResultDocument) -> Lineage:
-    """The versions that were read and the version that was made; a table in which nothing was committed counts as read."""
-    result = document.outcome
-    if result is None:
+    """The versions that were read and the versions that were made; a table in which nothing was committed counts as read."""
+    outcome = document.outcome
+    if outcome is None:
         return OperatorLineage()
-    sources = [(source.get("table"), natural_number(source.get("version"))) for source in result.sources]
-    read = [(table, version) for table, version in sources if isinstance(table, str) and version is not None]
-    if not result.committed:
-        return OperatorLineage(inputs=_inputs([*read, (result.table, result.version)]))
-    name = lineage_name(result.table)
-    return OperatorLineage(inputs=_inputs(read), outputs=[_output(*name, document, result)] if name else [])
+    results = results_of(outcome)
+    written: dict[str, list[OperationResult]] = {}
+    for result in results:
+        if result.committed:
+            written.setdefault(result.table, []).append(result)
+    made = {(result.table, result.version) for commits in written.values() for result in commits}
+    read = [version for result in results for version in _read(result) if result.committed or version not in made]
+    outputs = [_output(*name, document, commits) for table, commits in written.items() if (name := lineage_name(table))]
+    return OperatorLineage(inputs=_inputs(read), outputs=outputs)
+
+
+def _read(result: OperationResult) -> list[tuple[str, int]]:
+    """The tables that a statement read, with their versions."""
+    pins = result.details.get("pins") if result.operation == "PIN" else None
+    sources = [*result.sources, *(pins if isinstance(pins, list) else ())]
+    own = [] if result.committed else [{"table": result.table, "version": result.version}]
+    found = [(source.get("table"), natural_number(source.get("version"))) for source in [*sources, *own]]
+    return [(table, version) for table, version in found if isinstance(table, str) and version is not None]
 
 
 def _inputs(read: list[tuple[str, int]]) -> list[InputDataset]:
@@ -53,14 +67,23 @@ def _inputs(read: list[tuple[str, int]]) -> list[InputDataset]:
     ]
 
 
-def _output(namespace: str, name: str, document: ResultDocument, result: OperationResult) -> OutputDataset:
-    written = commit_statistics(result.metrics)
-    facets: dict[str, Any] = {"version": _version(result.version), "storage": _storage()}
-    if document.schema_string:
+def _output(namespace: str, name: str, document: ResultDocument, commits: list[OperationResult]) -> OutputDataset:
+    """A table at the version of the last of these commits, with what they wrote together."""
+    last, statistics = commits[-1], [commit_statistics(commit.metrics) for commit in commits]
+    facets: dict[str, Any] = {"version": _version(last.version), "storage": _storage()}
+    is_described = document.outcome is not None and document.outcome.table == last.table
+    if document.schema_string and is_described:
         with BestEffort().attempt("the schema in the lineage"):
             facets["schema"] = SchemaDatasetFacet(fields=_fields(json.loads(document.schema_string)))
-    statistics = OutputStatisticsOutputDatasetFacet(rowCount=written.rows, size=written.bytes, fileCount=written.files)
-    return OutputDataset(namespace, name, facets=facets, outputFacets={"outputStatistics": statistics})
+    rows, size, files = (_sum(getattr(one, field) for one in statistics) for field in ("rows", "bytes", "files"))
+    written = OutputStatisticsOutputDatasetFacet(rowCount=rows, size=size, fileCount=files)
+    return OutputDataset(namespace, name, facets=facets, outputFacets={"outputStatistics": written})
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """The sum of those that are known; None where none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _version(version: int) -> DatasetVersionDatasetFacet:

@@ -54,9 +54,7 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
     outcome = document.outcome
     if outcome is None:
         raise ValueError("only the document of an outcome describes a table")
-    parts = outcome.details.get(STATEMENTS_KEY)
-    results = [OperationResult.from_json(part) for part in parts.values()] if isinstance(parts, Mapping) else _results(outcome)
-    reports = [_report(result) for result in results[-MOST_TABLES:]]
+    reports = [_report(result) for result in results_of(outcome)[-MOST_TABLES:]]
     own = _report(outcome)["id"]
     of_table = next((report for report in reversed(reports) if report["id"] == own), None)
     if of_table is not None:
@@ -72,8 +70,14 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
     return value
 
 
-def _results(outcome: OperationResult) -> list[OperationResult]:
-    """The outcome; of publishing, that of each handle, the first of which has what is known of them all."""
+def results_of(outcome: OperationResult) -> list[OperationResult]:
+    """The outcome; of several statements, that of each; of publishing, that of each handle.
+
+    The first of the handles has what is known of them all.
+    """
+    parts = outcome.details.get(STATEMENTS_KEY)
+    if isinstance(parts, Mapping):
+        return [OperationResult.from_json(part) for part in parts.values()]
     published = outcome.details.get(PUBLISHED_KEY)
     if not isinstance(published, list) or not published:
         return [outcome]

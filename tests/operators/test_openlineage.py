@@ -105,6 +105,40 @@ def test_a_table_in_which_nothing_was_committed_counts_as_read():
     assert (read.namespace, read.name, read.facets["version"].datasetVersion) == ("gs://lake", "t", "4")
 
 
+def described(lineage):
+    """Name and version of what was read, and of what was written with its number of rows."""
+    read = [(dataset.name, dataset.facets["version"].datasetVersion) for dataset in lineage.inputs]
+    written = [
+        (dataset.name, dataset.facets["version"].datasetVersion, dataset.outputFacets["outputStatistics"].rowCount)
+        for dataset in lineage.outputs
+    ]
+    return read, written
+
+
+def test_each_of_several_statements_reports_its_own_table_and_what_it_read():
+    def part(table, version, **given):
+        return outcome(table=f"gs://lake/{table}", version=version, **given).outcome.to_json()
+
+    statements = {
+        "plausible": part("feed", 7, committed=False, operation="EXPECT"),
+        "silver": part("silver", 3, sources=({"table": "gs://lake/feed", "version": 7},), metrics={"numOutputRows": "5"}),
+        "gold": part("gold", 9, sources=({"table": "gs://lake/rates", "version": 2},), metrics={"numOutputRows": 2}),
+        "more": part("silver", 4, metrics={"numOutputRows": 1}),
+        "checkpoint": part("silver", 4, committed=False, operation="CHECKPOINT"),
+    }
+    lineage = lineage_of_outcome(outcome(table="gs://lake/feed", operation="SEQUENCE", details={"statements": statements}))
+    assert described(lineage) == ([("feed", "7"), ("rates", "2")], [("silver", "4", 6), ("gold", "9", 2)])
+
+
+def test_publishing_reports_the_commit_to_each_table_and_pinning_each_table_as_read():
+    entries = [{"table": f"gs://lake/{name}", "version": 4, "published": name != "same"} for name in ("a", "same", "b")]
+    published = outcome(table="gs://lake/a", operation="PUBLISH", details={"published": entries})
+    assert described(lineage_of_outcome(published)) == ([("same", "4")], [("a", "4", None), ("b", "4", None)])
+    pins = [{"table": "gs://lake/a", "version": 4}, {"table": "gs://lake/b", "version": 8}]
+    pinned = outcome(table="gs://lake/a", operation="PIN", committed=False, details={"pins": pins})
+    assert described(lineage_of_outcome(pinned)) == ([("a", "4"), ("b", "8")], [])
+
+
 def test_what_openlineage_has_no_name_for_is_left_out():
     lineage = lineage_of_outcome(outcome(table="memory://t", sources=({"table": "memory://u", "version": 1},)))
     assert (lineage.inputs, lineage.outputs) == ([], [])
