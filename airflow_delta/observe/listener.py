@@ -61,15 +61,14 @@ def _send_outcome(task_instance: Any) -> None:
     result = getattr(document, "outcome", None)
     if document is None or not isinstance(result, OperationResult):
         return
-    tags = {**_tags(task_instance), "table": table_tag(result.table), "operation": _NO_TAG.sub("_", result.operation)}
-    if result.attempts > 1:
-        Stats.incr("delta.commit.retries", result.attempts - 1, tags=tags)
-    for conflict in result.conflicts:
-        if conflict.get("rule"):
-            Stats.incr("delta.commit.conflict", tags=tags | {"type": _NO_TAG.sub("_", str(conflict["rule"]))})
-    if result.committed and not result.already_committed:
-        _send_commit(document, result, tags)
-    _send_table(document.table_facts, tags)
+    from airflow_delta.observe.report import results_of  # noqa: PLC0415 - of tasks of ours alone
+
+    task = _tags(task_instance)
+    for part in results_of(result):
+        _send_result(part, {**task, **_of_result(part)})
+    if result.committed and not result.already_committed and document.duration_ms is not None:
+        Stats.timing("delta.commit.duration", document.duration_ms, tags={**task, **_of_result(result)})
+    _send_table(document.table_facts, {"table": table_tag(result.table)})
 
 
 def _tags(task_instance: Any) -> Tags:
@@ -79,9 +78,18 @@ def _tags(task_instance: Any) -> Tags:
     return {**task_instance.stats_tags}
 
 
-def _send_commit(document: ResultDocument, result: OperationResult, tags: Tags) -> None:
-    if document.duration_ms is not None:
-        Stats.timing("delta.commit.duration", document.duration_ms, tags=tags)
+def _of_result(result: OperationResult) -> Tags:
+    return {"table": table_tag(result.table), "operation": _NO_TAG.sub("_", result.operation)}
+
+
+def _send_result(result: OperationResult, tags: Tags) -> None:
+    if result.attempts > 1:
+        Stats.incr("delta.commit.retries", result.attempts - 1, tags=tags)
+    for conflict in result.conflicts:
+        if conflict.get("rule"):
+            Stats.incr("delta.commit.conflict", tags=tags | {"type": _NO_TAG.sub("_", str(conflict["rule"]))})
+    if not result.committed or result.already_committed:
+        return
     written = commit_statistics(result.metrics)
     for name, value in (("rows", written.rows), ("files", written.files), ("bytes", written.bytes)):
         if value is not None:
@@ -91,7 +99,7 @@ def _send_commit(document: ResultDocument, result: OperationResult, tags: Tags) 
 def _send_table(facts: Mapping[str, int], tags: Tags) -> None:
     for name in ("version", "bytes", "files", "small_files"):
         if name in facts:
-            Stats.gauge(f"delta.table.{name}", facts[name], tags={"table": tags["table"]})
+            Stats.gauge(f"delta.table.{name}", facts[name], tags=tags)
 
 
 def _send_lost_race(task_instance: Any, error: Any) -> None:

@@ -101,6 +101,27 @@ def test_a_commit_tells_its_duration_size_and_retries_and_the_table_its_own(stat
     )
 
 
+def test_each_of_several_statements_is_counted_for_its_own_table(statsd):
+    met = ({"version": 2, "operation": "WRITE", "rule": "DELTA_CONCURRENT_APPEND", "job": None},)
+    statements = {
+        "silver": outcome(metrics={"numTargetRowsInserted": 5}, attempts=2, conflicts=met),
+        "gold": outcome(table="s3://lake/gold", operation="WRITE", metrics={"numOutputRows": 7}),
+        "earlier": outcome(table="s3://lake/gold", operation="DELETE", metrics={"numDeletedRows": 9}, already_committed=True),
+        "checkpoint": outcome(operation="CHECKPOINT", committed=False),
+    }
+    details = {"statements": {name: result.to_json() for name, result in statements.items()}}
+    whole = outcome(operation="SEQUENCE", attempts=2, conflicts=met, details=details, metrics={"numStatements": 4})
+    listener.on_task_instance_success(None, TaskInstance(ResultDocument(outcome=whole, duration_ms=1_234)))
+    tags = "dag_id=daily,task_id=load,table=lake/"
+    assert sorted(statsd.lines) == [
+        f"airflow.delta.commit.conflict,{tags}flights,operation=MERGE,type=DELTA_CONCURRENT_APPEND:1|c",
+        f"airflow.delta.commit.duration,{tags}flights,operation=SEQUENCE:1234.000000|ms",
+        f"airflow.delta.commit.retries,{tags}flights,operation=MERGE:1|c",
+        f"airflow.delta.commit.rows,{tags}flights,operation=MERGE:5|c",
+        f"airflow.delta.commit.rows,{tags}gold,operation=WRITE:7|c",
+    ]
+
+
 @pytest.mark.parametrize("result", [outcome(committed=False), outcome(already_committed=True)])
 def test_what_was_not_committed_now_is_not_counted_again(statsd, result):
     listener.on_task_instance_success(None, TaskInstance(ResultDocument(outcome=result, duration_ms=5)))
