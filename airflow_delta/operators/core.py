@@ -21,7 +21,7 @@ from airflow_delta.core.statements import (
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
 from airflow_delta.hooks.state_file import delete_expired_states
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.operators.attempt import Attempt, origin_of
+from airflow_delta.operators.attempt import Attempt, origin_of, visible_head
 from airflow_delta.operators.job import DeltaJobOperator
 
 if TYPE_CHECKING:
@@ -92,9 +92,15 @@ class DeltaCoreOperator(DeltaJobOperator):
 
 def release_ended_pins(operator: DeltaJobOperator, statement: Statement, attempt: Attempt, context: Context) -> None:
     """Before a statement deletes anything, release the pins of runs that have ended, where the worker sees the table."""
-    if isinstance(statement, HONOR_PINS) and not statement.dry_run and attempt.head is not None:
+    if isinstance(statement, HONOR_PINS) and not statement.dry_run and _is_visible(operator, statement.table, attempt):
         for pin in release_pins_of_ended_runs(operator.hook.log_store(statement.table), context["ti"]):
             operator.log.info(
                 "%s has ended; released its pin of version %s of %s", printable(pin.holder), pin.version, statement.table
             )
         delete_expired_states(operator.hook.log_store(statement.table))
+
+
+def _is_visible(operator: DeltaJobOperator, table: str, attempt: Attempt) -> bool:
+    """Whether the worker sees a table, be it the attempt's own, or that of another of several statements."""
+    own = attempt.statement.table
+    return (attempt.head if table == own else visible_head(operator.hook, table, attempt.scratch or own)) is not None

@@ -77,6 +77,19 @@ def test_the_statements_are_one_job_and_each_has_its_version_as_an_xcom(empty_ta
     assert call["spec"]["not_before"] > 1_300_000_000_000  # by which the other tables are searched
 
 
+def test_a_vacuum_of_a_table_that_only_the_job_can_find_does_not_fail_in_the_worker(
+    empty_table, recording_submit, run_task, monkeypatch
+):
+    monkeypatch.setenv("AIRFLOW_CONN_SESSION", '{"conn_type": "delta", "extra": {"catalog": {"type": "spark"}}}')
+    submit = recording_submit(OUTCOME)
+    statements = [CheckpointStatement(table=str(empty_table)), VacuumStatement(table="sales.orders", dry_run=False)]
+    submitted = {"delta_conn_id": "session", "conn_id": "spark_local", "spark_binary": str(submit.path)}
+    run = run_task(lambda: DeltaStatementsOperator(task_id="upkeep", statements=statements, **submitted))
+    assert (run.state, run.errors) == ("success", [])
+    [call] = submit.calls
+    assert [statement["table"] for statement in call["spec"]["statement"]["statements"]] == [str(empty_table), "sales.orders"]
+
+
 def statements_operator(**arguments):
     return DeltaStatementsOperator(task_id="t", **arguments)
 
