@@ -18,6 +18,7 @@ from airflow_delta.core.statements import (
     Statement,
     VacuumStatement,
 )
+from airflow_delta.core.statements.json_form import table_names
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
 from airflow_delta.hooks.state_file import delete_expired_states
 from airflow_delta.jobs.result import ResultDocument
@@ -68,7 +69,9 @@ class DeltaCoreOperator(DeltaJobOperator):
         return describe_tables(attach_table_stats(document, log), described, self.hook.delta_log)
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
-        return self.engine == "worker" or (self.engine == "auto" and attempt.head is not None)
+        if self.engine != "auto":
+            return self.engine == "worker"
+        return attempt.head is not None and not any(map(self.hook.is_session_name, table_names(attempt.statement)))
 
     def _execute_in_worker(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
         from airflow_delta.jobs.core_statements import execute_in_core

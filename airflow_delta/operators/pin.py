@@ -68,8 +68,8 @@ class DeltaPinOperator(DeltaCoreOperator):
         keep_for: How long the pins protect at most.
         must_protect: Fail when a pin cannot be written beside its table (templated). Default: warn; a table may be another
             team's.
-        engine: ``"auto"``, the default, is the worker where it can see the first table, else Spark; then no task notices that
-            the run has ended, and its pins stay until they expire.
+        engine: ``"auto"``, the default, is the worker where it can see the first table and no other one has a name that only
+            jobs know, else Spark; then no task notices that the run has ended, and its pins stay until they expire.
     """
 
     statement_type = PinStatement

@@ -387,6 +387,24 @@ def test_a_pin_that_names_no_task_of_airflow_neither_fails_a_vacuum_nor_is_asked
     assert [pin["id"] for pin in pins(table)] == ["strange"]
 
 
+def test_tables_of_which_only_the_job_can_find_one_are_pinned_by_a_job(table, recording_submit, run_task, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_SESSION", '{"conn_type": "delta", "extra": {"catalog": {"type": "spark"}}}')
+    submit = recording_submit("""
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, write_result
+tables = spec["statement"]["tables"]
+pins = [dict(pin, version=3, table_id=None, timestamp=0, unprotected=None) for pin in tables]
+first = dict(table=tables[0]["table"], version=3, read_version=3)
+result = OperationResult(**first, operation="PIN", committed=False, details=dict(pins=pins))
+write_result(spec["result_uri"], ResultDocument(outcome=result))
+sys.exit(0)
+""")
+    submitted = {"delta_conn_id": "session", "conn_id": "spark_local", "spark_binary": str(submit.path)}
+    both = {"orders": str(table), "rates": "sales.rates"}
+    run = run_task(lambda: DeltaPinOperator(task_id="pin", tables=both, **submitted))
+    assert (run.errors, pinned(run)) == ([], {"orders": 3, "rates": 3})
+
+
 @pytest.mark.slow
 def test_where_only_jobs_see_the_tables_a_job_pins_them(table, tmp_path, run_task, monkeypatch):
     extra = {"workers_see_tables": False, "scratch_uri": str(tmp_path / "scratch")}
