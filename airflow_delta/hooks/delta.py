@@ -49,7 +49,7 @@ class DeltaHook(BaseHook):
     * ``catalog``: where tables have names: ``glue``, or an object with ``type``, ``uri`` and so on. ``schema.table`` is then a
       name everywhere a table is named; without it, a relative path.
     * ``workers_see_tables``: false where only Spark has access to the tables. Then only jobs read tables, ``scratch_uri`` is
-      required, and what reads a table from the worker (sensors, pins, ``engine="worker"``) is refused.
+      required, and what reads a table from the worker (sensors, ``engine="worker"``) is refused.
 
     Args:
         delta_conn_id: The connection. A missing ``delta_default`` means: tables by their full URIs, ambient credentials.
