@@ -82,8 +82,9 @@ def _spec(text: str, statement_type: str) -> JobSpec:
     if text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InvalidSpecError(detail=f"{text[1:]} cannot be read: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # such as a file that is no UTF-8
+            detail = f"{text[1:]!r} cannot be read: {getattr(error, 'strerror', None) or error}"
+            raise InvalidSpecError(detail=detail) from error
     spec = JobSpec.from_text(text)
     if not isinstance(spec.statement, TYPES[statement_type]):
         raise InvalidSpecError(

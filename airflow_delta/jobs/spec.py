@@ -163,7 +163,7 @@ def _absolute(table: str) -> str:
 def _object(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidSpecError(detail=f"expected JSON: {error}") from error
     if not isinstance(document, dict):
         raise InvalidSpecError(detail=f"expected a JSON object, found {type(document).__name__}")

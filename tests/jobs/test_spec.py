@@ -10,6 +10,7 @@ from airflow_delta.core.errors import InvalidStatementError, RelativePathError
 from airflow_delta.core.statements import CheckpointStatement, MergeStatement, TableSource
 from airflow_delta.core.statements.json_form import to_json
 from airflow_delta.jobs.errors import InvalidSpecError
+from airflow_delta.jobs.main import main
 from airflow_delta.jobs.spec import JobSpec, statement_digest
 
 STATEMENT = MergeStatement(table="/lake/flights", source=TableSource("/lake/feed", version=3), on="target.id = source.id")
@@ -59,10 +60,24 @@ def test_a_spec_that_was_changed_or_is_not_known_is_refused(change, error):
         JobSpec.from_text(json.dumps(change(spec)))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"merge"'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"merge"', "[" * 100_000])
 def test_what_is_no_json_object_is_refused(text):
     with pytest.raises(InvalidSpecError):
         JobSpec.from_text(text)
+
+
+def test_a_statement_of_parts_within_parts_without_end_is_refused():
+    with pytest.raises(InvalidStatementError, match="nested too deeply"):
+        JobSpec.from_text('{"statement": ' + "[" * 900 + "]" * 900 + "}")
+
+
+@pytest.mark.parametrize("content", [b'{"statement": "\xe9"}', None])
+def test_a_file_that_is_no_text_or_not_there_is_an_error_of_the_spec(tmp_path, capsys, content):
+    file = tmp_path / "merge.json"
+    if content is not None:
+        file.write_bytes(content)
+    assert main("merge", ["--spec", f"@{file}"]) == 64
+    assert f"[DELTA_INVALID_SPEC] invalid job spec: '{file}' cannot be read: " in capsys.readouterr().err
 
 
 def test_a_field_that_a_later_version_adds_changes_no_digest_as_long_as_it_says_nothing():

@@ -48,9 +48,13 @@ def statement_from_json(document: Any) -> Statement:
     """The statement that ``to_json`` described.
 
     Raises:
-        InvalidStatementError: An unknown type, an unknown or missing field, or a value that the type refuses.
+        InvalidStatementError: An unknown type, an unknown or missing field, a value that the type refuses, or parts within
+            parts without end.
     """
-    value = _decode(document)
+    try:
+        value = _decode(document)
+    except RecursionError as error:
+        raise InvalidStatementError(statement="the document", detail="its parts are nested too deeply") from error
     if not isinstance(value, Statement):
         raise InvalidStatementError(statement=type(value).__name__, detail="it is not a statement")
     return value
