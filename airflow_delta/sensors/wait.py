@@ -126,12 +126,19 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         """Log at the end of the ``timeout`` what there is in place of what was waited for: Airflow says how long it was."""
         try:
             yield
-        except AirflowSensorTimeout:
-            try:
-                self.log.warning("The wait timed out; found: %s", printable(self.found_instead()))
-            except Exception as error:  # noqa: BLE001 - it is the timeout that fails the task
-                self.log.warning("The wait timed out; the table cannot be read: %s", printable(str(error)))
+        except (AirflowSensorTimeout, AirflowSkipException) as ended:
+            if self._is_timeout(ended):
+                try:
+                    self.log.warning("The wait timed out; found: %s", printable(self.found_instead()))
+                except Exception as error:  # noqa: BLE001 - it is the timeout that ends the task
+                    self.log.warning("The wait timed out; the table cannot be read: %s", printable(str(error)))
             raise
+
+    def _is_timeout(self, ended: Exception) -> bool:
+        """Whether this is the end of the ``timeout``: with ``soft_fail`` a skip, which names no other cause."""
+        cause = ended.__cause__
+        is_skip = self.soft_fail and cause is None
+        return is_skip or isinstance(ended, AirflowSensorTimeout) or isinstance(cause, AirflowSensorTimeout)
 
     def found_instead(self) -> str:
         """What there is at the end of the timeout in place of what was waited for."""

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
 from structlog.testing import capture_logs
 
@@ -257,6 +257,15 @@ def test_at_the_timeout_in_the_triggerer_the_log_says_what_the_table_has(table):
     ended = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
     with pytest.raises(AirflowSensorTimeout), capture_logs() as logged:
         sensor(table, deferrable=True).resume_execution(TRIGGER_FAIL_REPR, ended, new_context())
+    assert f"found: 0 rows where {DAY}; the latest commit of {table.root} is version 0" in said(logged)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_the_log_says_so_too_where_the_timeout_skips_the_task(table, deferrable):
+    waiting = sensor(table, timeout=0.01, poke_interval=0.01, soft_fail=True, deferrable=deferrable)
+    ended = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
+    with pytest.raises(AirflowSkipException), capture_logs() as logged:
+        waiting.resume_execution(TRIGGER_FAIL_REPR, ended, new_context()) if deferrable else waiting.execute(new_context())
     assert f"found: 0 rows where {DAY}; the latest commit of {table.root} is version 0" in said(logged)
 
 
