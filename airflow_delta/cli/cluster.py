@@ -43,7 +43,9 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
         command += ["--py-files", code.archive, code.application, "--json", *folder]
         named = (text.removeprefix("spark.master=") for text in settings if text.startswith("spark.master="))
         environment = _driver_python(master or next(named, None)) | os.environ
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603 - no shell
+        done = subprocess.run(  # noqa: S603 - no shell
+            command, capture_output=True, text=True, errors="replace", check=False, env=environment
+        )
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"table"')]
     report = next(filter(None, map(_report, reversed(lines))), None)
     if report is None:

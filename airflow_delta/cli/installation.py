@@ -98,7 +98,11 @@ def _java_version_text(java: str) -> str | None:
     program = shutil.which(java)
     if program is None:
         return None
-    return subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr  # noqa: S603
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, check=False, timeout=60)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):  # it is no program of this machine, or hangs
+        return None
+    return done.stderr.decode(errors="replace")
 
 
 def _object_stores() -> Iterator[Finding]:

@@ -157,7 +157,9 @@ def _install(target: Path, constraints: Path, environment: Environment) -> None:
     command += ["--no-compile", "--only-binary=:all:", "--target", str(target), "--constraint", str(constraints)]
     command += ["--implementation", "cp", "--python-version", environment.python]
     command += [option for name in environment.platforms for option in ("--platform", name)]
-    done = subprocess.run([*command, *requirements], capture_output=True, text=True, check=False)  # noqa: S603 - names are checked
+    done = subprocess.run(  # noqa: S603 - names are checked
+        [*command, *requirements], capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode != 0:
         said = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
         raise WheelsNotFoundError(

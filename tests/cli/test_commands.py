@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
+from airflow_delta.cli.installation import check_installation
 from airflow_delta.cli.main import app, main
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TimestampOutOfRangeError, VersionNotFoundError
@@ -317,6 +318,30 @@ def test_a_job_without_a_report_is_an_error_with_what_spark_submit_printed(spark
     found = json.loads(capsys.readouterr().err)
     assert found["code"] == "DELTA_SUBMIT_FAILED"
     assert "AssertionError" in found["attributes"]["detail"]
+
+
+def test_what_spark_submit_prints_in_another_encoding_is_in_the_error(spark_submit, tmp_path, capsys):
+    spark_submit("")
+    (tmp_path / "spark-submit").write_text('#!/bin/sh\nprintf "caf\\351 is closed" >&2\nexit 3\n')
+    with pytest.raises(SystemExit):
+        main(["doctor", "--spark", "--json"])
+    found = json.loads(capsys.readouterr().err)
+    assert (found["code"], found["attributes"]["detail"]) == ("DELTA_SUBMIT_FAILED", "exit code 3: caf\ufffd is closed")
+
+
+@pytest.mark.parametrize(
+    ("java", "code"),
+    [("\x01\x02 no program", "JAVA_UNFIT"), ('#!/bin/sh\nprintf "caf\\351: version \\"17.0.1\\"" >&2\n', None)],
+    ids=["of another machine", "of another encoding"],
+)
+def test_a_java_that_cannot_be_run_is_a_finding_and_one_that_prints_odd_bytes_is_understood(tmp_path, monkeypatch, java, code):
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(java)
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr("airflow_delta.cli.installation.installed", lambda _: "4.2.0")  # Spark, beside which it is needed
+    assert [finding.code for finding in check_installation().findings if "JAVA" in finding.code] == ([code] if code else [])
 
 
 @pytest.mark.parametrize(
