@@ -41,11 +41,21 @@ def emit_asset_events(
     asset: Asset | None,
     emit: Emit,
     partition_keys: bool,
+    versions: Sequence[int] = (),
 ) -> None:
     """Describe the commit in the asset's event; where there is to be no event, remove the asset from the task's outlets.
 
     Airflow makes an event of each outlet that a task has when it succeeds, whether or not it has an extra. The list of outlets
     is replaced, never changed: mapped tasks share it.
+
+    Args:
+        operator: Of the task.
+        result: What the event describes.
+        context: Airflow's context of the task run.
+        asset: Of the table; None for no event.
+        emit: When there is an event.
+        partition_keys: Whether the versions are keys of partitions: Airflow then makes an event of each.
+        versions: All that the task has committed to the asset's table; none where that of the result is the only one.
     """
     if asset is None:
         return
@@ -55,7 +65,7 @@ def emit_asset_events(
     event = context["outlet_events"][asset]
     event.extra = xcom_value({"delta": _serialized(result, context)})
     if partition_keys and result.committed:
-        event.add_partitions(str(result.version))
+        event.add_partitions([str(version) for version in versions or [result.version]])
 
 
 def is_asset_of(asset: Asset, table: str, published: Mapping[str, Any] | None) -> bool:

@@ -396,7 +396,15 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             push_xcom(context, "delta_version", result.version)
         with best_effort.attempt("the asset's event"):
             announced = self._announced(result)
-            emit_asset_events(self, announced, context, asset=self.asset, emit=self.emit, partition_keys=self.partition_keys)
+            emit_asset_events(
+                self,
+                announced,
+                context,
+                asset=self.asset,
+                emit=self.emit,
+                partition_keys=self.partition_keys,
+                versions=self.announced_versions(result),
+            )
         with best_effort.attempt("the page of the table's history"):
             push_links(document, context)
         self.outcome = document.with_warnings(best_effort.warnings)
@@ -420,6 +428,10 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
     def _announced(self, result: OperationResult) -> OperationResult:
         """The result that the asset's event describes."""
         return result
+
+    def announced_versions(self, result: OperationResult) -> Sequence[int]:  # noqa: ARG002 - of operators of several commits
+        """The versions of the asset's table that are partitions; none where that of the announced result is the only one."""
+        return ()
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
         """What an earlier try has committed or staged; None where there is nothing, or the worker cannot know."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
 from airflow_delta.core.statements.fields import is_template
-from airflow_delta.core.statements.publish import StagedHandle
+from airflow_delta.core.statements.publish import PUBLISHED_KEY, StagedHandle
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.jobs.catalog_publication import DETAIL, with_publications_of_handles
 from airflow_delta.jobs.result import ResultDocument
@@ -84,10 +84,15 @@ class DeltaPublishOperator(_DeltaStagedOperator):
     def _announced(self, result: OperationResult) -> OperationResult:
         from airflow_delta.jobs.publish_statements import of_table
 
-        asset = self.asset
-        if asset is None:
-            return result
-        return of_table(result, lambda entry: is_asset_of(asset, entry["table"], entry.get(DETAIL)))
+        return result if self.asset is None else of_table(result, self._is_of_asset)
+
+    def announced_versions(self, result: OperationResult) -> Sequence[int]:
+        """The version of each commit to the asset's table."""
+        entries = result.details.get(PUBLISHED_KEY, ())
+        return [entry["version"] for entry in entries if entry["published"] and self._is_of_asset(entry)]
+
+    def _is_of_asset(self, entry: Mapping[str, Any]) -> bool:
+        return self.asset is not None and is_asset_of(self.asset, entry["table"], entry.get(DETAIL))
 
 
 class DeltaDiscardOperator(_DeltaStagedOperator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -21,12 +22,19 @@ class StatementResultsOperator(DeltaJobOperator):
     """Where the result is one of a sequence: an XCom of each statement's version by its name, and a line of the log."""
 
     def _announced(self, result: OperationResult) -> OperationResult:
-        if self.asset is None:
-            return result
-        results = _results(result).values()
-        of_asset = [found for found in results if is_asset_of(self.asset, found.table, found.details.get(DETAIL))]
-        changes = [found for found in of_asset if is_change(found)]
-        return (changes or of_asset or [result])[-1]
+        of_asset = self._of_asset(result)
+        return ([found for found in of_asset if is_change(found)] or of_asset or [result])[-1]
+
+    def announced_versions(self, result: OperationResult) -> Sequence[int]:
+        """The version of each statement that changed the asset's table."""
+        return [found.version for found in self._of_asset(result) if is_change(found)]
+
+    def _of_asset(self, result: OperationResult) -> list[OperationResult]:
+        """The results of the statements on the asset's table."""
+        asset = self.asset
+        if asset is None:
+            return []
+        return [found for found in _results(result).values() if is_asset_of(asset, found.table, found.details.get(DETAIL))]
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         for name, result in _results(document.outcome).items():

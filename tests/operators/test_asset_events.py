@@ -15,7 +15,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS
 from airflow_delta.hooks.errors import AirflowFeatureMissingError
-from airflow_delta.operators import DeltaMergeOperator
+from airflow_delta.operators import DeleteStatement, DeltaMergeOperator, DeltaPublishOperator, DeltaStatementsOperator
 from airflow_delta.operators.asset_events import declared, emit_asset_events
 
 START = pendulum.datetime(2013, 1, 1)
@@ -175,6 +175,52 @@ def test_with_partition_keys_the_version_wakes_only_those_who_read_by_partition(
         runs = session.scalars(select(AssetPartitionDagRun).where(AssetPartitionDagRun.target_dag_id == "by_version")).all()
         assert [run.partition_key for run in runs] == ["1"]
         assert session.scalars(select(AssetDagRunQueue).where(AssetDagRunQueue.target_dag_id == "plain")).all() == []
+
+
+TWO_COMMITS = """
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, write_result
+first = dict(table=spec["statement"]["statements"][0]["table"], read_version=6)
+each = dict(silver=OperationResult(**first, version=7, operation="MERGE", committed=True),
+            other=OperationResult(table="/lake/other", read_version=1, version=2, operation="MERGE", committed=True),
+            late=OperationResult(**first, version=8, operation="DELETE", committed=True),
+            compact=OperationResult(**first, version=9, operation="OPTIMIZE", committed=True))
+details = dict(statements={name: result.to_json() for name, result in each.items()})
+done = OperationResult(**first, version=9, operation="SEQUENCE", committed=True, details=details)
+write_result(spec["result_uri"], ResultDocument(outcome=done))
+sys.exit(0)
+"""
+
+
+@pytest.mark.skipif(not HAS_PARTITION_KEYS, reason="this Airflow has no partition keys")
+def test_each_commit_of_several_statements_is_a_partition_of_its_own(empty_table, recording_submit, run_task, asset, events):
+    submit = recording_submit(TWO_COMMITS)
+    run = run_task(
+        lambda: DeltaStatementsOperator(
+            task_id="daily",
+            statements={
+                name: DeleteStatement(table="/lake/other" if name == "other" else str(empty_table))
+                for name in ("silver", "other", "late", "compact")
+            },
+            asset=asset,
+            partition_keys=True,
+            conn_id="spark_local",
+            spark_binary=str(submit.path),
+        )
+    )
+    assert run.state == "success"
+    assert sorted((key, extra["delta"]["version"]) for extra, key in events()) == [("7", 8), ("8", 8)]
+
+
+@pytest.mark.skipif(not HAS_PARTITION_KEYS, reason="this Airflow has no partition keys")
+def test_each_commit_that_is_published_to_the_table_of_the_asset_is_a_partition_of_its_own(asset):
+    table = asset.uri.removeprefix("file://")
+    entries = [(table, 3, True), (table, 4, True), ("/lake/other", 9, True), (table, 4, False)]
+    published = [{"table": table, "version": version, "published": done} for table, version, done in entries]
+    first = {"table": table, "version": 3, "read_version": 2, "operation": "PUBLISH", "committed": True}
+    result = OperationResult(**first, details={"published": published})
+    publish = DeltaPublishOperator(task_id="publish", handles="{{ handles }}", asset=asset)
+    assert publish.announced_versions(result) == [3, 4]
 
 
 def _register(dag):
