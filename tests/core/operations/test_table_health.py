@@ -122,6 +122,14 @@ def test_missing_commits_are_named():
     assert only(log, "COMMITS_MISSING").files == (commit_path(1),)
 
 
+def test_missing_commits_before_a_commit_of_any_number_are_counted_and_a_few_named():
+    log = handmade(file("a"))
+    log.store.write(commit_path(10**15), log.store.read(commit_path(0)))
+    found = only(log, "COMMITS_MISSING")
+    assert found.text.startswith(f"{10**15 - 1} commits are missing")
+    assert found.files == tuple(map(commit_path, range(1, 6)))
+
+
 def test_a_checkpoint_that_was_passed_over_is_named():
     log = handmade(file("a")).commit()
     log.checkpoint(1, protocol(), metadata(), file("a"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice, pairwise
 from typing import TypeAlias
 
 import pyarrow.compute as pc
@@ -51,15 +52,16 @@ def unwritable(table: InspectedTable) -> Iterator[Finding]:
 
 def gaps(table: InspectedTable) -> Iterator[Finding]:
     """Commits are missing between others, so that versions before them are lost although their files are there."""
-    commits = table.listing.commits
-    between = range(min(commits, default=0), max(commits, default=0))
-    holes = [commit_path(version) for version in between if version not in commits]
-    if holes:
+    commits = sorted(table.listing.commits)
+    missing = commits[-1] - commits[0] + 1 - len(commits) if commits else 0
+    if missing:
+        # A file may have any number as its name: what is missing before it is counted, not listed.
+        holes = (version for before, after in pairwise(commits) for version in range(before + 1, after))
         yield _warning(
             "COMMITS_MISSING",
-            f"{len(holes)} commits are missing between others: right after them, only a checkpoint's version can be read",
+            f"{missing} commits are missing between others: right after them, only a checkpoint's version can be read",
             "restore the commit files from a backup; if these versions are not needed, no action is needed",
-            tuple(holes[:_EXAMPLES]),
+            tuple(map(commit_path, islice(holes, _EXAMPLES))),
         )
 
 
