@@ -1,7 +1,8 @@
 """CONVERT TO DELTA: a directory of Parquet files becomes a Delta table, in place.
 
 Follows ``ConvertToDeltaCommand`` of Delta Spark, with these differences: statistics come from the footers, not from the rows;
-partition values are taken apart once for each directory; and everything that does not fit is reported at once.
+partition values are taken apart once for each directory, and spelled so that every reader takes them; and everything that does
+not fit is reported at once.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ from airflow_delta.core.operations.parquet_schema import footer_schema, merged_s
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import other_tables
 from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
-from airflow_delta.core.schema import DataType, StructField, StructType, parse_schema, schema_json, typed_values
+from airflow_delta.core.schema import DataType, DecimalType, StructField, StructType, parse_schema, schema_json, typed_values
 from airflow_delta.core.schema.column_mapping import MODE_PROPERTY
 from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.schema.data_types import BOOLEAN, BYTE, DATE, INTEGER, LONG, SHORT, TIMESTAMP, TIMESTAMP_NTZ
+from airflow_delta.core.schema.partition_values import serialize
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.table_changes.definition import new_definition
@@ -52,6 +55,15 @@ _READ_AT_ONCE = 4096  # footers; what is kept of one is its statistics
 _PROBLEMS = 100  # reported at once
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _KEPT = "/:@!$&'()*+,;=~"
+_WHOLE, _TIME = re.compile(r"[+-]?[0-9]+"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?")
+_READ_BY_ALL = {
+    **dict.fromkeys((BYTE, SHORT, INTEGER, LONG), _WHOLE),
+    **dict.fromkeys((TIMESTAMP, TIMESTAMP_NTZ), _TIME),
+    BOOLEAN: re.compile("true|false", re.IGNORECASE),
+    DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+}
+"""Texts of partition values that the log has as the directories spell them, as Delta Spark keeps all."""
+_WITHOUT_ZONE = re.compile(r"[0-9-]{10}[T0-9:. ]*")
 _SQL_TYPES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
 
@@ -144,9 +156,7 @@ def convert(
     definition = new_definition(uri, metadata, wanted)
     if dry_run:
         return ConvertResult(version=-1, files=len(files), converted=False)
-    maps = pa.array(
-        [[(name, value) for name, (_, value) in zip(names, partition, strict=True)] for partition in partitions], STRING_MAP
-    )
+    maps = pa.array(_as_logged(partitions, fields), STRING_MAP)
     columns = {
         "path": pa.array([quote(path, safe=_KEPT) for path in files["path"].to_pylist()], pa.string()),
         "partition_values": maps.take(directories.indices),
@@ -250,6 +260,42 @@ def _unreadable_values(partitions: Sequence[_Partition], fields: tuple[StructFie
                 typed_values(pa.array([value], pa.string()), column.type, column=column.name)
             except InvalidPartitionValueError:
                 yield f"{column.name}: {value!r} is not of the type {column.type}"
+
+
+def _as_logged(partitions: Sequence[_Partition], fields: tuple[StructField, ...]) -> list[list[tuple[str, str | None]]]:
+    """The partitions as items of ``partitionValues``."""
+    texts = [
+        _log_texts({value for partition in partitions if (value := partition[position][1]) is not None}, column)
+        for position, column in enumerate(fields)
+    ]
+    return [
+        [(field.name, known.get(value or "", value)) for field, known, (_, value) in zip(fields, texts, partition, strict=True)]
+        for partition in partitions
+    ]
+
+
+def _log_texts(texts: Iterable[str], column: StructField) -> dict[str, str]:
+    """Texts of directories that not every reader takes, as the log has them: ``1.50`` for the ``1.5`` of a ``decimal(5,2)``.
+
+    Protocol: PROTOCOL.md, "Partition Value Serialization".
+    """
+    kind = column.type
+    if not (kind in _READ_BY_ALL or isinstance(kind, DecimalType)):
+        return {}
+    odd = [text for text in texts if not (kind in _READ_BY_ALL and _READ_BY_ALL[kind].fullmatch(text))]
+    values = typed_values(pa.array(odd, pa.string()), kind, column=column.name)
+    written = ((text, _log_text(text, value, kind)) for text, value in zip(odd, values, strict=True))
+    return {text: spelled for text, spelled in written if spelled is not None}
+
+
+def _log_text(text: str, value: pa.Scalar, kind: DataType) -> str | None:
+    """The value as the protocol spells it; None where only other readers know its year."""
+    has_no_zone = kind == TIMESTAMP and _WITHOUT_ZONE.fullmatch(text)  # which is up to the reader, as before
+    try:
+        found = value.as_py()
+        return serialize(found.replace(tzinfo=None), TIMESTAMP_NTZ) if has_no_zone else serialize(found, kind)
+    except (OverflowError, ValueError):
+        return None
 
 
 def _limited(problems: list[str]) -> tuple[str, ...]:

@@ -139,6 +139,30 @@ def test_a_directory_names_a_value(tmp_path, kind, directory, logged, value):
     assert rows(tmp_path) == [{"n": 1, "p": value}]
 
 
+@pytest.mark.parametrize(
+    ("kind", "directory", "logged", "value"),
+    [
+        ("int", " 7", "7", 7), ("boolean", "yes", "true", True), ("boolean", "TRUE", "TRUE", True),
+        ("decimal(5,2)", "1.5", "1.50", Decimal("1.50")), ("decimal(5,2)", "-7", "-7.00", Decimal("-7.00")),
+        ("date", "2020-1-2", "2020-01-02", dt.date(2020, 1, 2)),
+        ("date", "2020-01-02 00%3A00%3A00", "2020-01-02", dt.date(2020, 1, 2)),
+        ("timestamp", "2020-01-02", "2020-01-02 00:00:00", dt.datetime(2020, 1, 2, tzinfo=dt.UTC)),
+        ("timestamp", "2020-01-02T03%3A04%3A05.5", "2020-01-02 03:04:05.5",
+         dt.datetime(2020, 1, 2, 3, 4, 5, 500_000, tzinfo=dt.UTC)),
+        ("timestamp", "2020-01-02T03%3A04%3A05+02%3A00", "2020-01-02T01:04:05.000000Z",
+         dt.datetime(2020, 1, 2, 1, 4, 5, tzinfo=dt.UTC)),
+        ("timestamp_ntz", "2020-01-02T03%3A04", "2020-01-02 03:04:00", dt.datetime(2020, 1, 2, 3, 4)),  # noqa: DTZ001
+    ],
+)  # fmt: skip
+def test_a_value_that_only_some_readers_would_take_is_logged_as_the_protocol_spells_it(
+    tmp_path, kind, directory, logged, value
+):
+    write(tmp_path, f"p={directory}/f.parquet", n=[1])
+    DeltaLog.convert(str(tmp_path), partition_schema={"p": kind})
+    assert [action["add"]["partitionValues"] for action in actions(tmp_path) if "add" in action] == [{"p": logged}]
+    assert rows(tmp_path) == [{"n": 1, "p": value}]
+
+
 def test_columns_are_inferred_as_strings_only_when_asked(tmp_path):
     for day in (1, 2):
         write(tmp_path, f"_year=2020/day={day}/f.parquet", n=[day])
