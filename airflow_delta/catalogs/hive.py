@@ -154,6 +154,9 @@ class HiveCatalog:
             raise
         except (TTransport.TTransportException, OSError) as error:
             raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=str(error)[:1_000]) from None
+        except UnicodeError as error:
+            detail = f"a text in the request or the answer is not UTF-8: {error}"
+            raise CatalogRequestError(catalog=self.label, name=str(name), detail=detail[:1_000]) from None
         except (TException, TApplicationException) as error:
             raise self._refusal(name, privilege, str(getattr(error, "message", error))[:1_000]) from None
         finally:

@@ -1,5 +1,9 @@
 """A Hive metastore, by a process of its own."""
 
+import socket
+import struct
+import threading
+
 import pytest
 
 from airflow_delta.catalogs.catalog import publish, resolve
@@ -127,6 +131,21 @@ def test_a_metastore_that_is_not_there_can_be_tried_again():
     with pytest.raises(CatalogUnavailableError) as unavailable:
         HiveCatalog(f"thrift://127.0.0.1:{free_port()}").find(ORDERS)
     assert unavailable.value.retryable
+
+
+def test_an_answer_whose_texts_are_not_utf8_is_a_request_that_was_not_taken():
+    call = struct.pack(">II9sI", 0x80010002, 9, b"get_table", 0)
+    table = struct.pack(">bhbhI2s", 12, 0, 11, 1, 2, b"\xff\xfe") + bytes(2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            with listener.accept()[0] as connection:
+                connection.recv(1 << 16)
+                connection.sendall(call + table)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(CatalogRequestError, match="not UTF-8"):
+            HiveCatalog(f"thrift://127.0.0.1:{listener.getsockname()[1]}").find(ORDERS)
 
 
 def test_a_table_of_another_catalog_is_not_taken_for_this_ones():
