@@ -17,6 +17,7 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport import TTransport
 from thrift.transport.TSocket import TSocket
 
+from airflow_delta.catalogs.bounded_call import within
 from airflow_delta.catalogs.entry import CatalogEntry, TableDescription
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
@@ -59,11 +60,13 @@ class HiveCatalog:
 
     Args:
         uri: ``thrift://host:9083``; several, with commas between them, are tried in order.
+        timeout: Seconds in which what is requested must be done as a whole.
     """
 
     label = "hive"
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, *, timeout: float = 120.0) -> None:
+        self._timeout = timeout
         self._addresses = [_address(text.strip()) for text in uri.split(",")]
 
     def find(self, name: TableName) -> CatalogEntry | None:
@@ -146,14 +149,16 @@ class HiveCatalog:
         """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""
         name.check_in(*_NAMES)
         transport = self._connected(name)
+        client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
         try:
-            return send(ThriftHiveMetastore.Client(TBinaryProtocol(transport)))
+            return within(self._timeout, lambda: send(client))
         except ttypes.NoSuchObjectException:
             return None
         except (ttypes.AlreadyExistsException, ttypes.InvalidObjectException):
             raise
         except (TTransport.TTransportException, OSError) as error:
-            raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=str(error)[:1_000]) from None
+            detail = str(error)[:1_000] or f"{type(error).__name__}: there was no whole answer in {self._timeout:g} seconds"
+            raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=detail) from None
         except UnicodeError as error:
             detail = f"a text in the request or the answer is not UTF-8: {error}"
             raise CatalogRequestError(catalog=self.label, name=str(name), detail=detail[:1_000]) from None

@@ -3,11 +3,13 @@
 import socket
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
 from airflow_delta.catalogs.bounded_call import within
 from airflow_delta.catalogs.errors import CatalogUnavailableError
+from airflow_delta.catalogs.hive import HiveCatalog
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.catalogs.unity import UnityCatalog
 from airflow_delta.catalogs.unity_commits import UnityCommits
@@ -21,17 +23,27 @@ ANSWERS = {
 }
 
 
+THRIFT = b"\x80\x01\x00\x02\x00\x00\x27\x10" + b"x" * 10_000
+"""A reply whose method has a name of 10,000 characters."""
+
+
 @pytest.fixture(params=ANSWERS)
 def dripping(request):
-    """The URL of a server that sends the beginning at once, and the rest a byte each 20 ms."""
+    """The URL of a server that answers so."""
+    with server_of(ANSWERS[request.param]) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def server_of(answer):
+    """The port of a server that sends the beginning of this answer at once, and the rest a byte each 20 ms."""
     listener, is_over = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
     def drip(connection):
         with connection:
             connection.recv(1 << 16)
-            head, content = ANSWERS[request.param][:60], ANSWERS[request.param][60:]
-            connection.sendall(head)
-            for byte in content:
+            connection.sendall(answer[:60])
+            for byte in answer[60:]:
                 if is_over.wait(0.02):
                     return
                 connection.sendall(bytes([byte]))
@@ -45,7 +57,7 @@ def dripping(request):
             threading.Thread(target=drip, args=[connection], daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    yield listener.getsockname()[1]
     is_over.set()
     listener.close()
 
@@ -66,6 +78,13 @@ def test_what_a_name_stands_for_is_not_waited_for_longer_than_said(dripping):
     catalog = UnityCatalog(dripping, catalog="main", timeout=SECONDS)
     name = TableName("orders", "sales")
     assert SECONDS <= seconds_of(lambda: catalog.find(name), CatalogUnavailableError) < 10 * SECONDS
+
+
+def test_a_hive_metastore_is_not_waited_for_longer_than_said():
+    with server_of(THRIFT) as port:
+        catalog = HiveCatalog(f"thrift://127.0.0.1:{port}", timeout=SECONDS)
+        name = TableName("orders", "sales")
+        assert SECONDS <= seconds_of(lambda: catalog.find(name), CatalogUnavailableError) < 10 * SECONDS
 
 
 def test_an_answer_in_time_is_returned_and_an_error_raised():
