@@ -87,17 +87,19 @@ class GlueCatalog:
         table = self._table(name)
         if table is None:
             return None
-        storage = table.get("StorageDescriptor") or {}
-        location = (storage.get("SerdeInfo") or {}).get("Parameters", {}).get(PATH) or storage.get("Location") or ""
-        kind, comment = table.get("TableType"), table.get("Description")
-        return entry_of(name, location, table.get("Parameters") or {}, kind=kind, comment=comment)
+        storage = _object(table, "StorageDescriptor")
+        path = _texts(_object(_object(storage, "SerdeInfo"), "Parameters")).get(PATH)
+        location = path or _texts(storage).get("Location") or ""
+        said = _texts(table)
+        parameters = _texts(_object(table, "Parameters"))
+        return entry_of(name, location, parameters, kind=said.get("TableType"), comment=said.get("Description"))
 
     def default_location(self, name: TableName) -> str | None:
         """Below the database's location."""
         found = self._request(name, "glue:GetDatabase", lambda: self._client.get_database(**self._scope, Name=name.schema))
         if found is None:
             raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
-        root = found["Database"].get("LocationUri")
+        root = _texts(self._member(name, found, "Database")).get("LocationUri")
         return f"{root.rstrip('/')}/{name.table}" if root else None
 
     def create(self, name: TableName, table: TableDescription) -> None:
@@ -121,7 +123,7 @@ class GlueCatalog:
         """Make Glue's table say what the table is; its earlier version is not archived, as Glue keeps few of them."""
         name, found = entry.name, self._table(entry.name)
         given = {key: value for key, value in (found or {}).items() if key in _TABLE_INPUT}
-        given |= _described(table, given.get("Parameters") or {})
+        given |= _described(table, _texts(_object(given, "Parameters")))
         done = found and self._request(
             name,
             "glue:UpdateTable",
@@ -149,7 +151,14 @@ class GlueCatalog:
         found = self._request(
             name, "glue:GetTable", lambda: self._client.get_table(**self._scope, DatabaseName=name.schema, Name=name.table)
         )
-        return None if found is None else found["Table"]
+        return None if found is None else self._member(name, found, "Table")
+
+    def _member(self, name: TableName, answer: Any, member: str) -> Mapping[str, Any]:
+        """What an answer holds; a proxy's page, say, is an answer without."""
+        found = answer.get(member) if isinstance(answer, Mapping) else None
+        if not isinstance(found, Mapping):
+            raise CatalogRequestError(catalog=self.label, name=str(name), detail=f"its answer has no {member}")
+        return found
 
     def _request(self, name: TableName, privilege: str, send: Callable[[], _Answer]) -> _Answer | None:
         """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""
@@ -181,6 +190,18 @@ class GlueCatalog:
             ) from None
         except BotoCoreError as error:
             raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=str(error)[:1_000]) from None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:  # of boto3, which takes any answer for Glue's
+            detail = f"its answer cannot be read: {type(error).__name__}"
+            raise CatalogRequestError(catalog=self.label, name=str(name), detail=detail) from None
+
+
+def _object(document: Mapping[str, Any], member: str) -> Mapping[str, Any]:
+    found = document.get(member)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _texts(document: Mapping[str, Any]) -> dict[str, str]:
+    return {key: text for key, text in document.items() if isinstance(text, str)}
 
 
 def _described(table: TableDescription, existing: Mapping[str, str]) -> dict[str, Any]:

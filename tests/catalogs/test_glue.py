@@ -1,6 +1,8 @@
 """Glue, by moto's server."""
 
 import dataclasses
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import boto3
 import pytest
@@ -205,6 +207,31 @@ def test_any_other_answer_is_a_request_that_was_not_taken(catalog):
         stub.add_client_error("get_table", "InvalidInputException", "not a name", 400)
         with pytest.raises(CatalogRequestError, match="not a name"):
             catalog.find(ORDERS)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{}", b"<html>", b"[]", b'{"Table": [], "Database": 1}', b"\xff", b'{"Table": {"CreateTime": "x"}}'],
+)
+def test_what_cannot_be_an_answer_of_glue_is_a_request_that_was_not_taken(content):
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        catalog = GlueCatalog(region="eu-west-1", endpoint_url=f"http://127.0.0.1:{proxy.server_port}", credentials=KEYS)
+        for request in (catalog.find, catalog.default_location):
+            with pytest.raises(CatalogRequestError, match="its answer"):
+                request(ORDERS)
+        proxy.shutdown()
 
 
 def test_without_a_region_the_settings_are_wrong(monkeypatch):
