@@ -28,7 +28,7 @@ from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.catalogs.vended_credentials import StorageCredential, credential_for
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import natural_number
-from airflow_delta.core.schema import schema_json
+from airflow_delta.core.schema import StructType, schema_json
 from airflow_delta.core.table_features.feature import (
     CATALOG_MANAGED,
     FEATURES,
@@ -94,7 +94,7 @@ class UnityCatalog:
             location=str(found.get("location") or ""),
             provider=DELTA,
             table_id=properties.get(TABLE_ID),
-            schema=schema_or_none(json.dumps(_renamed(columns, _NAMES_IN_DELTA))) if columns else None,
+            schema=_schema(columns),
             version=natural_number(found.get("last-commit-version")),
             partition_columns=tuple(map(str, partitioning)) if isinstance(partitioning, list) else (),
             properties={key: value for key, value in properties.items() if not _is_apart(key)},
@@ -319,6 +319,14 @@ def _protocol(table: TableDescription) -> Mapping[str, Any]:
 
 def _columns(table: TableDescription) -> Any:
     return _renamed(json.loads(schema_json(table.schema)), _TYPES)
+
+
+def _schema(columns: Any) -> StructType | None:
+    """The columns of an answer; None where there are none, or they cannot be read."""
+    try:
+        return schema_or_none(json.dumps(_renamed(columns, _NAMES_IN_DELTA))) if columns else None
+    except RecursionError:  # types within types beyond all use
+        return None
 
 
 def _renamed(schema: Any, names: Mapping[str, str]) -> Any:

@@ -158,6 +158,13 @@ def test_a_404_in_the_form_of_unitys_other_apis_is_final_and_shows_its_code(answ
         assert not refused.value.retryable
 
 
+def test_columns_of_types_within_types_beyond_all_use_are_left_to_the_log(answering):
+    kind = b'{"type":' * 600 + b'"long"' + b"}" * 600
+    answering[1].status, answering[1].content = 200, b'{"metadata": {"location": "s3://lake/orders", "columns": %s}}' % kind
+    found = UnityCatalog(answering[0], catalog="main").find(ORDERS)
+    assert (found.location, found.schema) == ("s3://lake/orders", None)
+
+
 def test_an_answer_without_the_table_that_was_made_is_said(answering, root):
     answering[1].status, answering[1].content = 200, b"{}"
     with pytest.raises(CatalogRequestError, match="no metadata"):
