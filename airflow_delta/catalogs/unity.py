@@ -228,10 +228,10 @@ class UnityCatalog:
         except (TimeoutError, urllib3.exceptions.HTTPError) as error:
             detail = f"{type(error).__name__} at {self._host}"  # without the error's text, which may repeat headers
             raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=detail) from None
-        document = _document(data)
+        document = _document(data) if len(data) <= _MOST_BYTES else None
         if status in {HTTPStatus.OK, HTTPStatus.NO_CONTENT}:
-            return document
-        kind, message = _error(document)
+            return self._served(name, document)
+        kind, message = _error(document or {})
         detail = message[:1_000] or f"status {status}"
         if status == HTTPStatus.NOT_FOUND and kind == "NoSuchTableException":
             return None
@@ -253,6 +253,12 @@ class UnityCatalog:
         unavailable = status in _PASSING or is_of_others or kind == "UpdateRequirementConflictException"
         failure = CatalogUnavailableError if unavailable else CatalogRequestError
         raise failure(catalog=self.label, name=str(name), detail=f"{kind} {detail}".strip())
+
+    def _served(self, name: TableName, document: dict[str, Any] | None) -> dict[str, Any]:
+        if document is None:
+            detail = "its answer is not a JSON object, as the page of a proxy"
+            raise CatalogRequestError(catalog=self.label, name=str(name), detail=detail)
+        return document
 
 
 def _error(document: Mapping[str, Any]) -> tuple[str, str]:
@@ -357,9 +363,10 @@ def _texts(value: Any) -> dict[str, str]:
     return {key: text for key, text in found.items() if isinstance(text, str)}
 
 
-def _document(data: bytes) -> dict[str, Any]:
+def _document(data: bytes) -> dict[str, Any] | None:
+    """The JSON object; an empty one for no content, None for anything else."""
     try:
-        document = json.loads(data) if data and len(data) <= _MOST_BYTES else {}
+        document = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError):
-        document = {}
-    return document if isinstance(document, dict) else {}
+        return None
+    return document if isinstance(document, dict) else None

@@ -134,6 +134,14 @@ def test_a_404_that_is_not_the_servers_own_does_not_mean_that_a_name_is_free(ans
             request(ORDERS)
 
 
+def test_a_page_that_is_served_in_the_place_of_an_answer_drops_no_name(answering):
+    answering[1].status, answering[1].content = 200, b"<html>sign in</html>"
+    behind_a_proxy = UnityCatalog(answering[0], catalog="main")
+    for request in (behind_a_proxy.drop, behind_a_proxy.find, behind_a_proxy.default_location):
+        with pytest.raises(CatalogRequestError, match="not a JSON object"):
+            request(ORDERS)
+
+
 def test_a_server_without_this_api_does_not_take_the_request(answering):
     answering[1].content = b'{"error": {"type": "NotFoundException", "message": "no such endpoint", "code": 404}}'
     with pytest.raises(CatalogRequestError, match="no such endpoint"):
