@@ -59,7 +59,8 @@ def generate_manifests(snapshot: Snapshot) -> ManifestResult:
     """Write the manifests of all partitions, and delete those of partitions that are no more.
 
     Raises:
-        ManifestUnsupportedError: The table maps columns or hides rows, which readers of manifests would not see.
+        ManifestUnsupportedError: The table maps columns or hides rows, which readers of manifests would not see; or the name of
+            a file has a line break.
         OSError: The storage failed; a repeated call finishes the work.
     """
     files = _with_directory(_listable_files(snapshot), snapshot.partition_columns)
@@ -108,6 +109,10 @@ def _listable_files(snapshot: Snapshot) -> pa.Table:
 def _manifests(files: pa.Table, snapshot: Snapshot) -> dict[str, pa.ListScalar]:
     """The lines of each manifest, by its path below the root; an empty table without partitions has an empty one."""
     lines = unencoded(absolute_paths(files["path"], snapshot.table_uri))
+    is_broken = pc.match_substring_regex(lines, r"[\r\n]")
+    if pc.any(is_broken, min_count=0).as_py():  # the rest of it would name another file
+        detail = f"the name of {files['path'].filter(is_broken)[0].as_py()} has a line break"
+        raise ManifestUnsupportedError(table=snapshot.table_uri, detail=detail)
     listed = pa.table({"directory": files["directory"], "line": lines})
     by_directory = listed.group_by("directory").aggregate([("line", "list")])
     found = dict(zip(map(_path, by_directory["directory"].to_pylist()), by_directory["line_list"], strict=True))

@@ -88,6 +88,13 @@ def test_tables_that_such_readers_would_read_wrong_are_refused(reason):
 # -- after each commit
 
 
+def test_a_name_with_a_line_break_makes_no_line_of_its_own():
+    log = HandmadeLog().create(add("f%0As3://other/secret.parquet"))
+    with pytest.raises(ManifestUnsupportedError, match="line break"):
+        log.log.generate_manifests()
+    assert in_store(log) == {}
+
+
 def test_the_table_may_ask_for_manifests_after_each_commit(real_table):
     table = real_table(**ENABLED)
     adds = [table.add(f"p={value}/f.parquet", 1, value) for value in "abc"]
