@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata, Protocol
 from airflow_delta.core.actions.json_object import JsonObject
-from airflow_delta.core.errors import CorruptLogError, MissingRecordCountError
+from airflow_delta.core.errors import CorruptLogError, InvalidCommitError, MissingRecordCountError
 from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
@@ -74,6 +74,7 @@ def with_row_ids(
         lost_version: The version that it was to take before.
 
     Raises:
+        InvalidCommitError: There are no ids left, as the log may say.
         MissingRecordCountError: The statistics of a new file lack its number of rows.
     """
     adds = actions.adds
@@ -83,7 +84,11 @@ def with_row_ids(
     counts = record_counts(new["stats"].combine_chunks())
     if counts.null_count:
         raise MissingRecordCountError(table=table, path=new["path"].filter(counts.is_null())[0].as_py(), needed_for="row ids")
-    ends = pc.add(pc.cumulative_sum(counts), given_out)
+    try:
+        ends = pc.add_checked(pc.cumulative_sum_checked(counts), given_out)
+    except pa.ArrowInvalid as error:
+        detail = f"the ids of its rows, after {given_out}, would not fit into 64 bits"
+        raise InvalidCommitError(table=table, detail=detail) from error
     starts = pc.add(pc.subtract(ends, counts), 1)
     to_set = pc.is_null(versions) if lost_version is None else pc.fill_null(pc.equal(versions, lost_version), True)
     adds = _with_column(adds, "base_row_id", pc.replace_with_mask(ids, is_new, starts))

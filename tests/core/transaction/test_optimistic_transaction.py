@@ -388,6 +388,15 @@ def test_new_rows_are_numbered_from_the_high_water_mark_on(metadata, clock, adde
     assert log.refresh().domains == {"delta.rowTracking": mark}
 
 
+def test_rows_for_which_there_are_no_ids_left_are_not_numbered_from_below_zero_on(metadata, clock, added):
+    mark = DomainMetadata(domain="delta.rowTracking", configuration=json.dumps({"rowIdHighWaterMark": 2**63 - 2}))
+    log = modern_table(metadata, clock, "rowTracking", "domainMetadata")
+    log.start_transaction().commit(domains=[mark], operation=WRITE)
+    with pytest.raises(InvalidCommitError, match="64 bits"):
+        log.start_transaction().commit(adds=added(("a", "1", (0, 1))), operation=WRITE)
+    assert log.refresh().version == 1
+
+
 @pytest.mark.parametrize(("enforces", "preserved"), [((), "false"), (("rowTracking",), "true")])
 def test_a_rewrite_says_whether_it_has_kept_the_ids_of_rows(metadata, clock, added, enforces, preserved):
     log = modern_table(metadata, clock, "rowTracking", "domainMetadata", **{"delta.enableRowTracking": "true"})
