@@ -7,6 +7,7 @@ directories stay (``numVacuumedDirectories`` is 0), and the protocol is checked 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import Metadata, Origin
 from airflow_delta.core.errors import (
+    DeltaError,
     InvalidStatementError,
     RetentionTooShortError,
     VersionNotFoundError,
@@ -41,6 +43,8 @@ from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.table_properties import DELETED_FILE_RETENTION, check_interval, deleted_file_retention
+
+_logger = logging.getLogger(__name__)
 
 _HOUR = 3_600_000  # milliseconds
 _MOST_HOURS = 1e9  # longer ago there was no file
@@ -269,12 +273,24 @@ def _delete(
         executor.delete(snapshot.store, result.paths)
     except BaseException:
         if is_logged:
-            _record(log, "VACUUM END", {"status": "FAILED"}, {}, origin)
+            _record_failure(log, origin)
         raise
     if not is_logged:
         return result
     metrics = {"numDeletedFiles": result.files, "numVacuumedDirectories": 0}
     return replace(result, version=_record(log, "VACUUM END", {"status": "COMPLETED"}, metrics, origin))
+
+
+def _record_failure(log: TableLog, origin: Origin) -> None:
+    """Commit that a vacuum has failed, as far as the storage lets us: why it has failed is what its caller is to learn."""
+    try:
+        _record(log, "VACUUM END", {"status": "FAILED"}, {}, origin)
+    except (OSError, DeltaError) as error:
+        _logger.warning(
+            "%s: that the vacuum failed is not recorded: %s",
+            log.table_uri,
+            error.claim() if isinstance(error, DeltaError) else error,
+        )
 
 
 def _record(log: TableLog, name: str, parameters: dict[str, Any], metrics: dict[str, int], origin: Origin) -> int:

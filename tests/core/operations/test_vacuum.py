@@ -18,6 +18,7 @@ from airflow_delta.core.errors import (
     InvalidTablePropertyError,
     RetentionTooShortError,
     StorageAccessError,
+    StorageUnavailableError,
     UnsupportedWriterFeatureError,
     VacuumIncompleteError,
 )
@@ -345,6 +346,23 @@ def test_a_deletion_that_fails_is_recorded_and_reported(real_table, monkeypatch,
     if raised is VacuumIncompleteError:
         assert (caught.value.deleted, caught.value.left, caught.value.example) == (0, 1, "old.parquet")
     assert table.log.history(1)[0].commit_info.operation_parameters == {"status": "FAILED"}
+
+
+def test_why_a_vacuum_failed_is_raised_also_where_the_failure_cannot_be_recorded(real_table, monkeypatch):
+    table = real_table()
+    table.file("old.parquet", age_days=30)
+
+    def down(*_arguments):
+        raise StorageUnavailableError(uri=str(table.root), detail="down")
+
+    def killed(_paths):
+        monkeypatch.setattr(table.log.store, "write_if_absent", down)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(table.log.store, "delete", killed)
+    with pytest.raises(KeyboardInterrupt):
+        table.log.vacuum()
+    assert table.log.history(1)[0].commit_info.operation == "VACUUM START"
 
 
 def test_what_was_committed_while_the_directory_was_listed_is_kept(real_table, monkeypatch):
