@@ -21,7 +21,7 @@ from pyiceberg.table.snapshots import MetadataLogEntry, Operation, Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from airflow_delta.core.actions import CommitActions, Metadata
-from airflow_delta.core.errors import IcebergConversionError
+from airflow_delta.core.errors import DeltaError, IcebergConversionError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.operations.iceberg.bounds import NOT_EXACT
 from airflow_delta.core.operations.iceberg.changed_files import ChangedFiles, files_since
@@ -354,7 +354,7 @@ def _tidy(log: TableLog, step: _Step, metadata: TableMetadataV2, number: int) ->
     try:
         log.store.delete([metadata_path(number - MOST_KEPT)] if number > MOST_KEPT else [])
         step.manifests.io.delete_all(_expired_names(step, metadata))
-    except (OSError, *UNREADABLE) as error:
+    except (OSError, DeltaError, *UNREADABLE) as error:
         _logger.warning("%s: Iceberg metadata that has expired stays: %s", log.table_uri, printable(repr(error)))
 
 

@@ -35,6 +35,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import NestedField, StructType
 
+from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.operations.iceberg.data_files import CHUNK
 from airflow_delta.core.operations.iceberg.table_files import FOLDER, TableFileIO
@@ -157,7 +158,7 @@ class Manifests:
         """Delete what was written, and begin anew: the snapshot is not made. What stays behind then, nothing names."""
         try:
             self.io.delete_all(self.written)
-        except OSError as error:
+        except (OSError, DeltaError) as error:
             _logger.warning("Iceberg manifests that nothing names stay: %s", printable(repr(error)))
         self.written.clear()
         self.found.clear()

@@ -15,7 +15,7 @@ from pyiceberg.avro.encoder import BinaryEncoder
 
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.actions import removes_of
-from airflow_delta.core.errors import IcebergConversionError
+from airflow_delta.core.errors import IcebergConversionError, StorageAccessError
 from airflow_delta.core.operations import after_commit
 from airflow_delta.core.operations.iceberg import bounded_avro
 from airflow_delta.core.operations.iceberg.schema import iceberg_schema
@@ -190,6 +190,26 @@ def test_a_conversion_that_fails_leaves_no_manifests(make, monkeypatch):
     assert names(table, "*.avro") == needed(table)
     table.append({"id": 3, "v": "c"})
     assert table.check() == [1, 2, 3]
+
+
+def test_metadata_is_written_where_the_storage_lets_us_delete_nothing(make, monkeypatch):
+    monkeypatch.setattr("airflow_delta.core.operations.iceberg.conversion.MOST_KEPT", 2)
+    table = make()
+    create, other = LocalLogStore.write_if_absent, another_process(table)
+
+    def refuse(store, _paths):
+        raise StorageAccessError(uri=store.table_uri, detail="not allowed to delete")
+
+    def is_too_late(store, path, content):
+        if path == "metadata/v2.metadata.json" and store is table.log.store:
+            other.append({"id": 9, "v": "z"})
+        return create(store, path, content)
+
+    monkeypatch.setattr(LocalLogStore, "delete", refuse)
+    monkeypatch.setattr(LocalLogStore, "write_if_absent", is_too_late)
+    results = [table.append({"id": number, "v": "a"}) for number in range(4)]
+    assert [result.hook_failures for result in results] == [()] * 4
+    assert table.check() == [0, 1, 2, 3, 9]
 
 
 def test_rows_that_a_lost_commit_hid_by_deletion_vectors_stay_unconverted(make):
