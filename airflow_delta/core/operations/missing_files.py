@@ -15,6 +15,7 @@ from airflow_delta.core.operations.unneeded_files import lies_below_the_root, un
 from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.storage.table_uri import scheme_of
 
 _CHECKED_SINGLY = 1000  # from more files on one listing is faster
@@ -29,6 +30,7 @@ def missing_files(store: LogStore, paths: pa.ChunkedArray) -> pa.Array:
 
     Raises:
         PathOutsideTableError: A path leads where the table may not read.
+        StorageAccessError: The storage of a file elsewhere refuses.
         OSError: The storage does not answer.
     """
     absolute = are_absolute(paths)
@@ -62,8 +64,12 @@ def _missing_below_the_root(store: LogStore, paths: pa.ChunkedArray) -> pa.Array
 
 def _missing_elsewhere(store: LogStore, paths: Iterable[str]) -> pa.Array:
     locate = FileLocator.from_store(store)
+
+    def exists(path: str) -> bool:
+        return read_data(lambda: _exists_elsewhere(locate, path), table=store.table_uri, file=path)
+
     with ThreadPoolExecutor(_THREADS) as pool:
-        return pa.array(_without_file(paths, pool.map(lambda path: _exists_elsewhere(locate, path), paths)), pa.string())
+        return pa.array(_without_file(paths, pool.map(exists, paths)), pa.string())
 
 
 def _without_file(paths: Iterable[str], answers: Iterable[bool]) -> Iterator[str]:

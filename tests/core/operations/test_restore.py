@@ -17,11 +17,13 @@ from airflow_delta.core.errors import (
     DataFilesMissingError,
     InvalidStatementError,
     PathOutsideTableError,
+    StorageAccessError,
     TimestampOutOfRangeError,
     VersionNotFoundError,
 )
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.restore import RestoreResult, file_difference, restored_metadata, restored_protocol
+from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.core.table_features.support import WRITABLE
@@ -176,6 +178,22 @@ def test_a_file_at_an_absolute_path_is_found(real_table, tmp_path):
     with pytest.raises(PathOutsideTableError):
         table.log.restore(1)
     assert log.restore(1).num_restored_files == 1
+
+
+def test_a_storage_that_refuses_to_show_a_file_at_an_absolute_path_is_a_typed_error(real_table, tmp_path, monkeypatch):
+    table = real_table()
+    adds = table.add("p=x/0.parquet", 0, "x", log_path=f"file://{tmp_path}/elsewhere.parquet")
+    table.commit(adds=adds)
+    table.commit(removes=table.tombstones(adds))
+
+    class Refusing:
+        def get_file_info(self, path):
+            raise OSError(f"When getting information for key '{path}': AWS Error ACCESS_DENIED during HeadObject operation")
+
+    monkeypatch.setattr(FileLocator, "__call__", lambda _locate, path: (Refusing(), path))
+    log = DeltaLog.for_table(str(table.root), allowed_prefixes=[str(tmp_path)])
+    with pytest.raises(StorageAccessError, match=r"elsewhere\.parquet.*ACCESS_DENIED"):
+        log.restore(1)
 
 
 def test_somebody_elses_commit_in_between_ends_the_restore(real_table, monkeypatch):
