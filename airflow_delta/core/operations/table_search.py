@@ -12,6 +12,7 @@ import pyarrow.fs as pafs
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.operations.new_files import glob_regex
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.storage_failures import storage_failure
 
 _THREADS = 16
 _DIRECTORY = pafs.FileType.Directory
@@ -29,8 +30,21 @@ def find_tables(root: LogStore, *, pattern: str | None = None, max_depth: int = 
 
     Raises:
         InvalidStatementError: The pattern is not a glob.
-        OSError: The storage does not answer.
+        StorageAccessError: The storage refuses.
+        OSError: It does not answer.
     """
+    try:
+        tables = _tables(root, max_depth)
+    except (OSError, pa.ArrowException) as error:
+        if (failure := storage_failure(error, root.table_uri)) is None:
+            raise
+        raise failure from error
+    if pattern is not None and tables:
+        tables = pa.array(tables).filter(pc.match_substring_regex(pa.array(tables), glob_regex(pattern))).to_pylist()
+    return sorted(tables)
+
+
+def _tables(root: LogStore, max_depth: int) -> list[str]:
     filesystem, place = root.data_filesystem()
     place = place.rstrip("/")
     tables: list[str] = []
@@ -44,9 +58,7 @@ def find_tables(root: LogStore, *, pattern: str | None = None, max_depth: int = 
                 level = [
                     path for below in workers.map(lambda path: _folders(filesystem, place, path), others) for path in below
                 ]
-    if pattern is not None and tables:
-        tables = pa.array(tables).filter(pc.match_substring_regex(pa.array(tables), glob_regex(pattern))).to_pylist()
-    return sorted(tables)
+    return tables
 
 
 def _are_tables(filesystem: pafs.FileSystem, place: str, paths: Sequence[str], workers: ThreadPoolExecutor) -> list[bool]:

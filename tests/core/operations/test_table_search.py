@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from airflow_delta.core.errors import StorageAccessError, StorageUnavailableError
 from airflow_delta.core.operations.table_search import find_tables
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.resolve import log_store_for
@@ -63,3 +64,18 @@ def test_a_thousand_tables_on_s3_are_found_within_twenty_seconds(s3):  # noqa: F
     seconds = time.process_time() - start
     assert (len(found), found[0], found[-1]) == (1_000, "0/t0000", "9/t0999")
     assert seconds < 20
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [("ACCESS_DENIED", StorageAccessError), ("NETWORK_CONNECTION", StorageUnavailableError)]
+)
+def test_a_storage_that_refuses_or_does_not_answer_is_a_typed_error(tmp_path, monkeypatch, answer, error):
+    store = LocalLogStore(str(tmp_path))
+
+    class Failing:
+        def get_file_info(self, place):
+            raise OSError(f"When getting information for key '{place}': AWS Error {answer} during HeadObject operation")
+
+    monkeypatch.setattr(store, "data_filesystem", lambda: (Failing(), "/lake"))
+    with pytest.raises(error, match=answer):
+        find_tables(store)
