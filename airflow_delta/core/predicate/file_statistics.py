@@ -6,7 +6,7 @@ trusted only as far as every known writer keeps them:
 - A timestamp is cut to the millisecond.
 - The maximum of floats leaves NaN out with some writers, and NaN is the greatest value.
 - A long string is cut; its maximum is a bound, not a value.
-- A decimal of many digits went through a double with some writers.
+- A decimal of many digits went through a double with some writers. deltalake cuts whole ones to 64 bits.
 - NULLs of lists and maps are counted by some as those of their elements. deltalake before 2026-07 counts the NULLs of elements,
   keys and values as those of the columns ``item``, ``key`` and ``value``.
 - A column with bounds has a value, whatever the number of its NULLs is; bounds in the wrong order are ignored.
@@ -58,6 +58,7 @@ _DIGITS_OF_DOUBLE = 15
 _SLACK_OF_DOUBLE = 1e-15
 _SLACK_OF_FLOAT = 1e-6
 _SMALLEST_FLOAT = 1e-44
+_LONG_LIMIT = float(1 << 63)
 _TYPE_CHANGES = "delta.typeChanges"
 _COUNTED_ELEMENTS = {(name,) for name in ("item", "element", "key", "value")}  # paths under which NULLs of elements are counted
 
@@ -207,12 +208,19 @@ def _bounds(parsed: Mapping[tuple[str, ...], pa.ChunkedArray], column: _Stored, 
         low, high = (pc.if_else(is_contradiction, None, bound) for bound in (low, high))
     if kind in (TIMESTAMP, TIMESTAMP_NTZ):
         low, high = _outward(low, high)
+    if isinstance(kind, DecimalType) and kind.precision > _DIGITS_OF_DOUBLE:
+        low, high = _unless(low, -_LONG_LIMIT), _unless(high, _LONG_LIMIT)
     if column.was_float or (isinstance(kind, DecimalType) and kind.precision > _DIGITS_OF_DOUBLE):
         slack = _SLACK_OF_FLOAT if column.was_float else _SLACK_OF_DOUBLE
         low = pc.subtract(low, pc.add(pc.multiply(pc.abs(low), slack), _SMALLEST_FLOAT))
         high = pc.add(high, pc.add(pc.multiply(pc.abs(high), slack), _SMALLEST_FLOAT))
     greatest = pa.nulls(rows, arrow_type(kind)) if kind in (FLOAT, DOUBLE) else high
     return ColumnBounds(low=low, high=high, greatest=greatest, no_null=no_null, all_null=all_null)
+
+
+def _unless(bounds: pa.ChunkedArray, limit: float) -> pa.ChunkedArray:
+    """The bounds without those at the limit of 64 bits, beyond which there may be values."""
+    return pc.if_else(pc.equal(bounds, limit), None, bounds)
 
 
 def _outward(low: pa.ChunkedArray, high: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:

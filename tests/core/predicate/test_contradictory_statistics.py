@@ -1,10 +1,12 @@
 """Statistics that contradict the rows, or each other, skip no file."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.predicate import ALL, MAYBE, NO, evaluate_files, parse_predicate
@@ -90,3 +92,11 @@ def test_nulls_of_lists_and_maps_are_not_known_from_their_count(kind):
 def test_nulls_of_a_column_value_are_known_where_no_column_has_elements():
     stats = {"numRecords": 2, "minValues": {"value": 5}, "maxValues": {"value": 5}, "nullCount": {"value": 0}}
     assert verdict("value = 5", stats, schema_string(value="long")) == ALL
+
+
+@pytest.mark.parametrize("value", [10**19, 10**30, -(10**19), -(10**30), 2**63, -(2**63) - 1])
+def test_no_file_is_skipped_for_bounds_of_decimals_that_deltalake_cut_to_64_bits(tmp_path, value):
+    write_deltalake(tmp_path, pa.table({"n": pa.array([Decimal(value)], pa.decimal128(38, 0))}))
+    snapshot = DeltaLog.for_table(str(tmp_path)).snapshot()
+    for condition in (f"n = {value}", f"n >= {value}", f"n <= {value}", f"n <=> {value}", "n <> 5", "n IS NOT NULL"):
+        assert len(snapshot.files(where=condition)) == 1, condition
