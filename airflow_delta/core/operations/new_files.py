@@ -121,10 +121,12 @@ def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: Fil
 def glob_regex(pattern: str) -> str:
     """The regular expression (RE2) of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``.
 
+    A set that begins with ``!``, or as in Hadoop's globs with ``^``, stands for all other characters.
+
     Raises:
         InvalidStatementError: It holds what is no set of characters, such as ``[b-a]``.
     """
-    tokens = re.findall(r"\*\*/|\*\*|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", pattern, re.DOTALL)
+    tokens = re.findall(r"\*\*/|\*\*|\[[!^]?\]?[^\]]*\]|\{[^{}]*\}|.", pattern, re.DOTALL)
     body = "".join(map(_token_regex, tokens))
     regex = f"(?s)^{body}$" if "/" in pattern else f"(?s)(^|/){body}$"
     try:
@@ -146,7 +148,7 @@ def _token_regex(token: str) -> str:
         case "?":
             return "[^/]"
     if token[0] == "[" and len(token) > 1:
-        negated = token.startswith("[!")
+        negated = token[1] in "!^"
         members = re.sub(r"([\\\[\]^])", r"\\\1", token[2 if negated else 1 : -1])
         return f"[{'^/' if negated else ''}{members}]"
     if token[0] == "{" and len(token) > 1:

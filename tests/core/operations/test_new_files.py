@@ -147,6 +147,9 @@ def test_partition_folders_are_seen():
         ("[ab].csv", "b.csv", True),
         ("[!ab].csv", "b.csv", False),
         ("[!ab].csv", "c.csv", True),
+        ("[^ab].csv", "b.csv", False),  # as in Hadoop's globs, which COPY INTO has elsewhere
+        ("[^ab].csv", "c.csv", True),
+        ("[a^].csv", "^.csv", True),
         ("*.{csv,json}", "a.json", True),
         ("*.{csv,json}", "a.xml", False),
         ("a+b (1) #.csv", "a+b (1) #.csv", True),
