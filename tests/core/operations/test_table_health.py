@@ -1,7 +1,10 @@
 import json
+import shutil
 
+import pyarrow as pa
 import pytest
 
+from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, checksum_path, commit_path
 from airflow_delta.core.log.version_checksum import VersionChecksum
@@ -97,6 +100,17 @@ def test_live_files_that_are_missing_or_were_changed_are_named_decoded():
     assert only(log, "MISSING_DATA_FILES").files == ("lost one",)
     assert only(log, "DATA_FILES_CHANGED").files == ("grown",)
     assert not check_health(log.log).is_sound
+
+
+def test_files_behind_a_link_to_a_directory_are_missing_only_where_no_reader_finds_them(real_table, tmp_path):
+    table = real_table()
+    table.commit(adds=pa.concat_tables([table.add(f"p={part}/0.parquet", 1, part) for part in "xy"]))
+    shutil.move(table.root / "p=x", tmp_path / "elsewhere")
+    (table.root / "p=x").symlink_to(tmp_path / "elsewhere")
+    readable = DeltaLog.for_table(str(table.root), allowed_prefixes=[f"{tmp_path}/elsewhere"])
+    assert check_health(readable).findings == ()
+    (missing,) = check_health(table.log).findings
+    assert (missing.code, missing.files) == ("MISSING_DATA_FILES", ("p=x/0.parquet",))
 
 
 def test_without_a_listing_files_are_not_looked_for():

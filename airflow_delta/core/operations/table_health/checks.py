@@ -7,7 +7,9 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import TypeAlias
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 
 from airflow_delta.core.errors import DeltaError, InvalidTablePropertyError
 from airflow_delta.core.log.action_reconciliation import canonical_paths
@@ -17,6 +19,8 @@ from airflow_delta.core.operations.recompute_statistics import without_statistic
 from airflow_delta.core.operations.table_health.finding import Finding, Severity
 from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE, InspectedTable
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
+from airflow_delta.core.storage.file_locator import FileLocator
+from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.table_properties import (
     DELETED_FILE_RETENTION,
@@ -153,7 +157,8 @@ def missing_files(table: InspectedTable) -> Iterator[Finding]:
         return
     names = unencoded(table.files["path"])
     position = pc.index_in(names, value_set=table.listed["path"].combine_chunks())
-    missing = names.filter(pc.and_(lies_below_the_root(names), pc.is_null(position)))
+    is_unlisted = pc.and_(lies_below_the_root(names), pc.is_null(position))
+    missing = unencoded(_not_behind_links(table, table.files["path"].filter(is_unlisted)))
     if len(missing):
         yield _error(
             "MISSING_DATA_FILES",
@@ -170,6 +175,22 @@ def missing_files(table: InspectedTable) -> Iterator[Finding]:
             "restore them from a backup, or rewrite them by OPTIMIZE if their rows are right",
             tuple(changed[:_EXAMPLES].to_pylist()),
         )
+
+
+def _not_behind_links(table: InspectedTable, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Those of the files that no listing shows which are not behind a link to a directory either, which it does not follow."""
+    if scheme_of(table.log.table_uri) != "file":
+        return paths
+    locate = FileLocator.from_store(table.log.store)
+
+    def is_there(path: str) -> bool:
+        try:
+            filesystem, place = locate(path)
+        except DeltaError:  # no reader finds it either
+            return False
+        return bool(filesystem.get_file_info(place).type == pafs.FileType.File)
+
+    return paths.filter(pa.array([not is_there(path) for path in paths.to_pylist()], pa.bool_()))
 
 
 def missing_statistics(table: InspectedTable) -> Iterator[Finding]:
