@@ -19,6 +19,8 @@ _HIDDEN = r"(^|/)(\.|_[^=/]*(/|$))|\._COPYING_$"
 
 _PARTITIONED = r"^[^/=]+=[^/]*/"
 
+_TOKEN = re.compile(r"\*\*/|\*\*|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChoice:
@@ -121,13 +123,13 @@ def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: Fil
 def glob_regex(pattern: str) -> str:
     """The regular expression (RE2) of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``.
 
-    A set that begins with ``!``, or as in Hadoop's globs with ``^``, stands for all other characters.
+    Choices may hold all of these, choices too. A set that begins with ``!``, or as in Hadoop's globs with ``^``, stands for all
+    other characters.
 
     Raises:
         InvalidStatementError: It holds what is no set of characters, such as ``[b-a]``.
     """
-    tokens = re.findall(r"\*\*/|\*\*|\[[!^]?\]?[^\]]*\]|\{[^{}]*\}|.", pattern, re.DOTALL)
-    body = "".join(map(_token_regex, tokens))
+    body = _regex_of(pattern)
     regex = f"(?s)^{body}$" if "/" in pattern else f"(?s)(^|/){body}$"
     try:
         pc.match_substring_regex(pa.array([""]), regex)
@@ -135,6 +137,24 @@ def glob_regex(pattern: str) -> str:
         detail = f"the pattern {shortened(pattern)} is not a glob: {error!s:.100}"
         raise InvalidStatementError(statement="a glob", detail=detail) from None
     return regex
+
+
+def _regex_of(pattern: str) -> str:
+    parts = _TOKEN.findall(pattern)
+    opened: list[int] = []
+    ends: dict[int, int] = {}  # of each choice, by its beginning; a brace without its other half is itself
+    for position, part in enumerate(parts):
+        if part == "{":
+            opened.append(position)
+        elif part == "}" and opened:
+            ends[opened.pop()] = position
+    signs = {**dict.fromkeys(ends, "("), **dict.fromkeys(ends.values(), ")")}
+    found, depth = [], 0
+    for position, part in enumerate(parts):
+        sign = signs.get(position, "|" if part == "," and depth else None)
+        depth += {"(": 1, ")": -1}.get(sign or "", 0)
+        found.append(_token_regex(part) if sign is None else sign)
+    return "".join(found)
 
 
 def _token_regex(token: str) -> str:
@@ -151,8 +171,6 @@ def _token_regex(token: str) -> str:
         negated = token[1] in "!^"
         members = re.sub(r"([\\\[\]^])", r"\\\1", token[2 if negated else 1 : -1])
         return f"[{'^/' if negated else ''}{members}]"
-    if token[0] == "{" and len(token) > 1:
-        return f"({'|'.join(''.join(map(_token_regex, part)) for part in token[1:-1].split(','))})"
     return re.escape(token) if token.isascii() else token
 
 
