@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401, PLC0415 - imported from here, and in some versions
 
+import logging
 import re
 import sys
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from inspect import signature
 
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
+from structlog.testing import capture_logs
 
 from airflow_delta.core.errors import DeltaError
 
@@ -115,3 +117,28 @@ def xcoms(*, order_by=None, **wanted):
         rows = query.all() if of_session else session.scalars(query).all()
         rows = rows if order_by is None else sorted(rows, key=order_by)
         return [XComModel.deserialize_value(row) for row in rows]
+
+
+class _Collected(logging.Handler):
+    def __init__(self, lines):
+        super().__init__()
+        self.lines = lines
+
+    def emit(self, record):
+        self.lines.append((record.levelname.lower(), record.getMessage()))
+
+
+@contextmanager
+def operator_log():
+    """Collect what operators and sensors log: level and text of each line, by structlog or, on Airflow 3.0, by ``logging``."""
+    lines = []
+    handler, logger = _Collected(lines), logging.getLogger("airflow.task")
+    logger.addHandler(handler)
+    try:
+        with capture_logs() as entries:
+            try:
+                yield lines
+            finally:
+                lines += [(entry["log_level"], entry["event"]) for entry in entries]
+    finally:
+        logger.removeHandler(handler)

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from structlog.testing import capture_logs
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.operators import DeltaTablesOperator
+from tests.airflow_versions import operator_log
 
 COMMIT = "_delta_log/00000000000000000000.json"
 
@@ -30,11 +30,11 @@ def test_a_root_with_a_dot_gives_the_uris_by_which_other_tasks_know_the_tables(t
 
 
 def test_a_folder_without_tables_is_a_warning_as_its_mapped_tasks_are_skipped(tmp_path):
-    with capture_logs() as logged:
+    with operator_log() as logged:
         assert DeltaTablesOperator(task_id="tables", root=f"{tmp_path}/slver", pattern="s*").execute({}) == []
-    [warning] = [entry for entry in logged if entry["event"].startswith("Found")]
+    [(level, text)] = [line for line in logged if line[1].startswith("Found")]
     found_none = f"Found no tables below {tmp_path}/slver (pattern='s*', max_depth=3)"
-    assert (warning["log_level"], warning["event"].split(":")[0]) == ("warning", found_none)
+    assert (level, text.split(":")[0]) == ("warning", found_none)
 
 
 @pytest.mark.parametrize("wrong", [{"root": " "}, {"max_depth": -1}, {"max_depth": "deep"}, {"pattern": ["*"]}])
