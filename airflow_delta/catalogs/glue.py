@@ -21,6 +21,7 @@ from airflow_delta.catalogs.errors import (
 )
 from airflow_delta.catalogs.spark_form import PATH, entry_of, parameters_of
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.foreign_values import text_members
 
 # What Athena's own Delta tables say; no engine reads a Delta table by them.
 _SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
@@ -88,10 +89,10 @@ class GlueCatalog:
         if table is None:
             return None
         storage = _object(table, "StorageDescriptor")
-        path = _texts(_object(_object(storage, "SerdeInfo"), "Parameters")).get(PATH)
-        location = path or _texts(storage).get("Location") or ""
-        said = _texts(table)
-        parameters = _texts(_object(table, "Parameters"))
+        path = text_members(_object(_object(storage, "SerdeInfo"), "Parameters")).get(PATH)
+        location = path or text_members(storage).get("Location") or ""
+        said = text_members(table)
+        parameters = text_members(_object(table, "Parameters"))
         return entry_of(name, location, parameters, kind=said.get("TableType"), comment=said.get("Description"))
 
     def default_location(self, name: TableName) -> str | None:
@@ -99,7 +100,7 @@ class GlueCatalog:
         found = self._request(name, "glue:GetDatabase", lambda: self._client.get_database(**self._scope, Name=name.schema))
         if found is None:
             raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
-        root = _texts(self._member(name, found, "Database")).get("LocationUri")
+        root = text_members(self._member(name, found, "Database")).get("LocationUri")
         return f"{root.rstrip('/')}/{name.table}" if root else None
 
     def create(self, name: TableName, table: TableDescription) -> None:
@@ -123,7 +124,7 @@ class GlueCatalog:
         """Make Glue's table say what the table is; its earlier version is not archived, as Glue keeps few of them."""
         name, found = entry.name, self._table(entry.name)
         given = {key: value for key, value in (found or {}).items() if key in _TABLE_INPUT}
-        given |= _described(table, _texts(_object(given, "Parameters")))
+        given |= _described(table, text_members(_object(given, "Parameters")))
         done = found and self._request(
             name,
             "glue:UpdateTable",
@@ -198,10 +199,6 @@ class GlueCatalog:
 def _object(document: Mapping[str, Any], member: str) -> Mapping[str, Any]:
     found = document.get(member)
     return found if isinstance(found, Mapping) else {}
-
-
-def _texts(document: Mapping[str, Any]) -> dict[str, str]:
-    return {key: text for key, text in document.items() if isinstance(text, str)}
 
 
 def _described(table: TableDescription, existing: Mapping[str, str]) -> dict[str, Any]:

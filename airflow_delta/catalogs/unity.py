@@ -27,7 +27,7 @@ from airflow_delta.catalogs.spark_form import TABLE_ID
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.catalogs.vended_credentials import StorageCredential, credential_for
 from airflow_delta.core.errors import DeltaError
-from airflow_delta.core.foreign_values import natural_number
+from airflow_delta.core.foreign_values import natural_number, text_members
 from airflow_delta.core.schema import StructType, schema_json
 from airflow_delta.core.table_features.feature import (
     CATALOG_MANAGED,
@@ -86,7 +86,7 @@ class UnityCatalog:
         found = self._loaded(name)
         if found is None:
             return None
-        properties = _texts(found.get("properties"))
+        properties = text_members(found.get("properties"))
         columns = found.get("columns")
         partitioning = found.get("partition-columns") or []
         return CatalogEntry(
@@ -164,7 +164,7 @@ class UnityCatalog:
                     self._register(name, _registration(found))
                 raise
             return
-        self._set_version(name, found, table, *_updates(_texts(found.get("properties")), table))
+        self._set_version(name, found, table, *_updates(text_members(found.get("properties")), table))
 
     def drop(self, name: TableName) -> bool:
         """Remove the name. The files of a managed table are Unity Catalog's, and go with it; those of others stay."""
@@ -293,7 +293,7 @@ def _updates(existing: Mapping[str, str], table: TableDescription) -> list[Mappi
 
 def _registration(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """What registers a table again as it was found, less the version that was published last."""
-    properties = _texts(found.get("properties"))
+    properties = text_members(found.get("properties"))
     comment = properties.get("comment") or found.get("comment")
     readers, writers = (natural_number(properties.get(f"delta.min{kind}Version")) for kind in ("Reader", "Writer"))
     features = sorted(key.removeprefix(_FEATURE) for key in properties if key.startswith(_FEATURE))
@@ -356,11 +356,6 @@ def _is_apart(key: str) -> bool:
 def _is_derived(key: str) -> bool:
     keys = {"delta.minReaderVersion", "delta.minWriterVersion", "delta.lastUpdateVersion", "delta.lastCommitTimestamp"}
     return key in keys or key.startswith(_DERIVED)
-
-
-def _texts(value: Any) -> dict[str, str]:
-    found = value if isinstance(value, dict) else {}
-    return {key: text for key, text in found.items() if isinstance(text, str)}
 
 
 def _document(data: bytes) -> dict[str, Any] | None:

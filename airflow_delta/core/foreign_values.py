@@ -99,3 +99,9 @@ def _escape(character: re.Match[str]) -> str:
 def _json_escape(character: re.Match[str]) -> str:
     code = ord(character[0])
     return f"\\u{code:04x}" if code <= _LAST_OF_PLANE else json.dumps(character[0])[1:-1]
+
+
+def text_members(value: Any) -> dict[str, str]:
+    """The members of an object that are texts; none where it is no object."""
+    found = value if isinstance(value, Mapping) else {}
+    return {key: text for key, text in found.items() if isinstance(text, str)}
