@@ -45,6 +45,7 @@ __all__ = [
     "run_in_thread",
     "run_in_thread_of",
     "supervisor_pid",
+    "was_skipped",
 ]
 
 P = ParamSpec("P")
@@ -155,11 +156,25 @@ async def is_deferred(ti: Any) -> bool:
     Args:
         ti: The ``task_instance`` of a trigger.
     """
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415 - only triggerers need it
+    return await run_in_thread(_state_of, ti, ti.task_id) == "deferred"
+
+
+def was_skipped(ti: Any, task_id: str) -> bool:
+    """Whether another task of the same run was skipped; of a mapped one, or a mapped task group, that with this task's index.
+
+    Args:
+        ti: The task instance that runs.
+        task_id: The other's.
+    """
+    return _state_of(ti, task_id) == "skipped"
+
+
+def _state_of(ti: Any, task_id: str) -> str | None:
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415 - only these few need it
 
     mapped = None if ti.map_index is None or ti.map_index < 0 else ti.map_index
-    states = await run_in_thread(
-        RuntimeTaskInstance.get_task_states, dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id], map_index=mapped
-    )
-    name = ti.task_id if mapped is None else f"{ti.task_id}_{mapped}"
-    return bool(states.get(ti.run_id, {}).get(name) == "deferred")
+    states = RuntimeTaskInstance.get_task_states(
+        dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=mapped
+    ).get(ti.run_id, {})
+    state = states.get(task_id if mapped is None else f"{task_id}_{mapped}")
+    return None if state is None else str(state)

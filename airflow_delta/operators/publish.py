@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from airflow.providers.common.compat.sdk import AirflowSkipException, XComNotFound
+from airflow.sdk import Context, XComArg
+
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.publish import PUBLISHED_KEY, StagedHandle
+from airflow_delta.hooks.airflow_features import was_skipped
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.jobs.catalog_publication import DETAIL, with_publications_of_handles
 from airflow_delta.jobs.result import ResultDocument
@@ -36,9 +40,27 @@ class _DeltaStagedOperator(DeltaCoreOperator):
         if not any(map(is_template, _listed(without_run(self).handles))):
             super().check_arguments()
 
+    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
+        """Render like every operator; a task that was skipped has no handle, and None stands for it."""
+        try:
+            return super().render_template(content, context, jinja_env, seen_oids)
+        except XComNotFound:
+            staging = [task for task, _ in content.iter_references()] if isinstance(content, XComArg) else []
+            if staging and all(was_skipped(context["ti"], task.task_id) for task in staging):
+                return None
+            raise
+
     def statement(self) -> Statement:
-        """What the job is to do, made from the rendered arguments; tasks that were skipped have no handle."""
-        return self._statement(handles=tuple(StagedHandle.of(handle) for handle in _listed(self.handles) if handle is not None))
+        """What the job is to do, made from the rendered arguments.
+
+        Raises:
+            AirflowSkipException: Each task that was to stage something was skipped.
+        """
+        handles = [*_listed(self.handles)]
+        staged = tuple(StagedHandle.of(handle) for handle in handles if handle is not None)
+        if handles and not staged:
+            raise AirflowSkipException("every task that stages was skipped: there is nothing to publish or to discard")
+        return self._statement(handles=staged)
 
 
 class DeltaPublishOperator(_DeltaStagedOperator):

@@ -128,6 +128,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         Raises:
             InvalidStatementError: The arguments do not define one wait.
         """
+        super().check_arguments()
         if len(self._begins) != 1:
             given = f", not {' and '.join(self._begins)}" if self._begins else ""
             raise self.invalid(f"give exactly one of {', '.join(_BEGINNINGS)}{given}")

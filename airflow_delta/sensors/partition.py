@@ -52,6 +52,7 @@ class DeltaPartitionSensor(DeltaWaitSensor):
         Raises:
             InvalidStatementError: As said.
         """
+        super().check_arguments()
         known = without_run(self)
         require_text(type(self).__name__, "partitions", known.partitions)
         if not is_template(known.min_rows) and known.min_rows < 1:

@@ -14,7 +14,8 @@ from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow_delta.catalogs.errors import TableNameNotFoundError
 from airflow_delta.core.errors import DeltaError, TableNotFoundError
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.hooks.checked_arguments import CheckedArguments
+from airflow_delta.core.statements.validation import require_text
+from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.jobs.errors import JobFailedError
@@ -54,6 +55,16 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         self.delta_conn_id = delta_conn_id
         self.deferrable: Any = deferrable
         self._watch: Any = None
+
+    def check_arguments(self) -> None:
+        """Refuse a table without a name, and polls of the triggerer without a pause between them.
+
+        Raises:
+            InvalidStatementError: As said.
+        """
+        require_text(type(self).__name__, "table", without_run(self).table)
+        if self.deferrable is True and self.poke_interval <= 0:
+            raise self.invalid(f"poke_interval must be more than 0 seconds in the triggerer, found {self.poke_interval}")
 
     @abstractmethod
     def begin(self, context: Context) -> Any:

@@ -7,6 +7,7 @@ import pendulum
 import pyarrow as pa
 import pytest
 from airflow.models.asset import AssetEvent
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from airflow.sdk import DAG
 from airflow.sdk import task as task_decorator
 from airflow.utils.session import create_session
@@ -188,6 +189,42 @@ def test_nothing_staged_is_nothing_to_publish(stage, run_task):
     table = stage("flights")["table"]
     run = run_task(lambda: DeltaPublishOperator(task_id="publish", handles=[{"table": table, "id": None}, None]))
     assert (run.state, run.version, run.result["committed"]) == ("success", 0, False)
+
+
+def _publish_behind(handle, *, is_skipped, is_failed=False):
+    """Publish what two tasks have staged, the second of which may be skipped, or fail."""
+
+    @task_decorator
+    def stage(index, ti=None):
+        if index in is_skipped:
+            raise AirflowSkipException("not today")
+        if is_failed and index:
+            raise AirflowFailException("broken")
+        ti.xcom_push(key="delta_staged", value=handle)
+
+    with DAG("staged_or_not", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
+        staged = [stage.override(task_id=f"stage_{index}")(index) for index in range(2)]
+        DeltaPublishOperator(task_id="publish", handles=[each["delta_staged"] for each in staged], trigger_rule="all_done")
+    return dag
+
+
+def test_what_was_staged_is_published_where_another_task_that_stages_was_skipped(stage, run_dag, xcom):
+    handle = stage("flights")
+    dag_run = run_dag(_publish_behind(handle, is_skipped={1}))
+    assert [entry["version"] for entry in xcom(dag_run, "publish")["details"]["published"]] == [1]
+    assert rows(handle) == 2
+
+
+def test_where_each_task_that_stages_was_skipped_publishing_is_skipped_too(stage, run_dag):
+    dag_run = run_dag(_publish_behind(stage("flights"), is_skipped={0, 1}))
+    assert {str(ti.state) for ti in dag_run.get_task_instances()} == {"skipped"}
+
+
+def test_nothing_is_published_where_a_task_that_stages_has_failed(stage, run_dag):
+    handle = stage("flights")
+    dag_run = run_dag(_publish_behind(handle, is_skipped=set(), is_failed=True))
+    assert {ti.task_id: str(ti.state) for ti in dag_run.get_task_instances()}["publish"] == "failed"
+    assert rows(handle) == 1
 
 
 @pytest.mark.parametrize(

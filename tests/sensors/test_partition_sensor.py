@@ -15,7 +15,7 @@ from airflow_delta.core.errors import DeltaError, InvalidPredicateError, Invalid
 from airflow_delta.core.log.file_names import checkpoint_path, commit_path
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.local_log_store import LocalLogStore
-from airflow_delta.sensors import DeltaPartitionSensor
+from airflow_delta.sensors import DeltaCommitSensor, DeltaPartitionSensor
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch import bounded_log
 from airflow_delta.watch.partition_watch import PartitionWatch
@@ -217,6 +217,20 @@ def fired_by_a_commit(table):
 def test_a_wait_that_means_nothing_is_refused_when_the_dag_is_parsed(arguments):
     with pytest.raises(InvalidStatementError):
         DeltaPartitionSensor(task_id="wait", table="/lake/t", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"table": " "}, "table must be"),
+        ({"table": "/t", "poke_interval": 0, "deferrable": True}, "poke_interval must be more than 0"),
+    ],
+)
+def test_a_wait_without_a_table_or_without_a_pause_in_the_triggerer_is_refused_when_the_dag_is_parsed(arguments, text):
+    with pytest.raises(InvalidStatementError, match=text):
+        DeltaPartitionSensor(task_id="wait", partitions=DAY, **arguments)
+    with pytest.raises(InvalidStatementError, match=text):
+        DeltaCommitSensor(task_id="wait", after_version=1, **arguments)
 
 
 def test_a_column_that_does_not_partition_the_table_ends_the_wait(table):

@@ -84,6 +84,8 @@ def converted_value(statement: str, name: str, value: Any, kind: Any) -> Any:
     words = [word for alternative in alternatives for word in _words(alternative)]
     detail = f"{name} must be {allowed}, found {shortened(value)}"
     detail += nearest(value, words) or (NOTHING_RENDERED if value == "None" else "")
+    if is_template(text := str(value)):  # such as the output of another task
+        detail += f'; give it as the text "{text}", and set that task before this one'
     raise InvalidStatementError(statement=statement, detail=detail)
 
 

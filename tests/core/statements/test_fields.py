@@ -74,6 +74,22 @@ def test_every_flag_refuses_what_is_neither_true_nor_false(owner, name):
             make_value(owner, **{name: text})
 
 
+class Output:
+    """What one task returns to another, as Airflow has it in a DAG file."""
+
+    def __str__(self):
+        return "{{ task_instance.xcom_pull(task_ids='pin') }}"
+
+
+def test_the_output_of_another_task_is_refused_with_the_template_that_reads_it():
+    with pytest.raises(
+        InvalidStatementError, match=r"version must be a whole number, .* the text \"{{ task_instance.xcom_pull\("
+    ) as raised:
+        TableSource("/t", version=Output())
+    assert TableSource("/t", version=str(Output())).version == str(Output())
+    assert "set that task before this one" in str(raised.value)
+
+
 @pytest.mark.parametrize(("owner", "name"), OF_KIND[int], ids=lambda part: getattr(part, "__name__", part))
 def test_every_whole_number_refuses_what_is_none(owner, name):
     for text in ["seven", "", "None", "1_000", "\u0667", "0x10", "7.5", 7.5, True, "9" * 5000, [], "nan"]:
