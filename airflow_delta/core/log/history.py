@@ -7,6 +7,7 @@ before where a clock ran backwards.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from airflow_delta.core.log.commit_reader import read_commit_info
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_segment import LogListing, find_settled, list_log
 from airflow_delta.core.log.timestamp import milliseconds
+from airflow_delta.core.statements.validation import whole_number
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
 _VERSION_DIGITS = 19  # of a long
@@ -102,10 +104,12 @@ def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryE
 
 
 def newest(entries: Iterator[HistoryEntry], limit: int | None) -> list[HistoryEntry]:
-    """At most so many of these entries; all when None. Raises ``InvalidStatementError`` for a negative limit."""
-    if limit is not None and limit < 0:
+    """At most so many of these entries; all when None. Raises ``InvalidStatementError`` for a limit that is no such number."""
+    if limit is None:
+        return list(entries)
+    if whole_number("DESCRIBE HISTORY", "the limit", limit) < 0:
         raise InvalidStatementError(statement="DESCRIBE HISTORY", detail=f"expected a limit of 0 or more, found {limit}")
-    return list(islice(entries, limit))
+    return list(islice(entries, min(limit, sys.maxsize)))
 
 
 class CommitTimes:

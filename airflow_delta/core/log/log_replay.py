@@ -36,6 +36,7 @@ from airflow_delta.core.log.commit_reader import CommitBatch, read_commit_info, 
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.log.log_segment import Checkpoint, LogSegment, find_segment
 from airflow_delta.core.log.record_counts import with_record_counts
+from airflow_delta.core.statements.validation import whole_number
 from airflow_delta.core.storage.log_store import LogStore
 
 _Earlier: TypeAlias = tuple[pa.Table, CommitBatch]
@@ -74,7 +75,9 @@ class LogReplay:
             TableNotFoundError: The table does not exist.
             VersionNotFoundError: The log does not reach from a start to ``version``.
             CorruptLogError: A log file that is needed cannot be read or is missing.
+            InvalidStatementError: The version is no whole number.
         """
+        version = None if version is None else whole_number("the snapshot", "the version", version)
         found = list(broken)
         first_error: CorruptLogError | None = None
         while True:

@@ -13,13 +13,13 @@ def milliseconds(timestamp: int | str) -> int:
     """A time as milliseconds since the epoch; ISO text without a zone is UTC.
 
     Raises:
-        InvalidStatementError: The text is not an ISO date or time.
+        InvalidStatementError: It is no number, nor the text of an ISO date or time.
     """
     if isinstance(timestamp, int):
         return timestamp
     try:
         time = datetime.fromisoformat(timestamp)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InvalidStatementError(
             statement=f"the timestamp {timestamp!r}",
             detail="expected an ISO date or time, such as 2024-01-31 or 2024-01-31T12:00:00Z",

@@ -19,7 +19,7 @@ _HIDDEN = r"(^|/)(\.|_[^=/]*(/|$))|\._COPYING_$"
 
 _PARTITIONED = r"^[^/=]+=[^/]*/"
 
-_TOKEN = re.compile(r"\*\*/|\*\*|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
+_TOKEN = re.compile(r"\\.|\*\*/|\*\*|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def glob_regex(pattern: str) -> str:
     """The regular expression (RE2) of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``.
 
     Choices may hold all of these, choices too. A set that begins with ``!``, or as in Hadoop's globs with ``^``, stands for all
-    other characters.
+    other characters. A character behind a backslash stands for itself.
 
     Raises:
         InvalidStatementError: It holds what is no set of characters, such as ``[b-a]``.
@@ -171,7 +171,8 @@ def _token_regex(token: str) -> str:
         negated = token[1] in "!^"
         members = re.sub(r"([\\\[\]^])", r"\\\1", token[2 if negated else 1 : -1])
         return f"[{'^/' if negated else ''}{members}]"
-    return re.escape(token) if token.isascii() else token
+    character = token[-1]  # behind a backslash, or alone
+    return re.escape(character) if character.isascii() else character
 
 
 def _places(root: str, files: pa.Table) -> pa.ChunkedArray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ from airflow_delta.core.operations.vacuum_candidates import (
 from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements.validation import require_type
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.operation import Operation
@@ -98,7 +100,9 @@ def retention_of(table: str, metadata: Metadata, hours: float | None, *, enforce
     Raises:
         InvalidTablePropertyError: The table's retention is invalid.
         RetentionTooShortError: It is negative or NaN, or shorter than the table requires while that is enforced.
+        InvalidStatementError: It is no number.
     """
+    require_type("VACUUM", "retention_hours", hours, Real | None)
     check_interval(metadata.configuration, DELETED_FILE_RETENTION)
     default = deleted_file_retention(metadata.configuration)
     requested = default / _HOUR if hours is None else hours

@@ -124,7 +124,8 @@ def _timestamp_text(value: dt.datetime) -> str:
 
 
 def _timestamp_ntz_text(value: dt.datetime) -> str:
-    return value.replace(tzinfo=None).isoformat(sep=" ").rstrip("0") if value.microsecond else value.isoformat(sep=" ")
+    text = value.replace(tzinfo=None).isoformat(sep=" ")
+    return text.rstrip("0") if value.microsecond else text
 
 
 def _date_text(value: dt.date) -> str:

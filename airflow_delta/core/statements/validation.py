@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Real
+from operator import index
 from types import NoneType
 from typing import Any, get_args
 
@@ -24,6 +26,15 @@ def require_type(statement: str, name: str, value: Any, types: Any) -> None:
         wanted = [_described(kind) for kind in get_args(types) or (types if isinstance(types, tuple) else (types,))]
         detail = f"{name} must be {one_of(wanted)}, found {shortened(value)}"
         raise InvalidStatementError(statement=statement, detail=detail)
+
+
+def whole_number(statement: str, name: str, value: Any) -> int:
+    """The value, be it Python's or NumPy's. Raises ``InvalidStatementError`` unless it is a whole number."""
+    try:
+        return index(value)
+    except TypeError:
+        detail = f"{name} must be a whole number, found {shortened(value)}"
+        raise InvalidStatementError(statement=statement, detail=detail) from None
 
 
 def require_texts(value: object, *names: str) -> None:
@@ -79,4 +90,4 @@ def one_of(alternatives: Iterable[str]) -> str:
 
 def _described(kind: Any) -> str:
     """What a value of a type is called."""
-    return {str: "a text", Mapping: "a mapping", NoneType: "None"}.get(kind, f"{kind.__name__}(...)")
+    return {str: "a text", Real: "a number", Mapping: "a mapping", NoneType: "None"}.get(kind, f"{kind.__name__}(...)")

@@ -43,6 +43,27 @@ def test_history_reads_no_more_commits_than_asked_for(monkeypatch):
     assert len(paths) == 2
 
 
+@pytest.mark.parametrize("limit", ["2", 2.0, -1])
+def test_a_limit_that_is_no_number_of_commits_is_refused(limit):
+    with pytest.raises(InvalidStatementError, match="limit"):
+        five_commits().log.history(limit)
+
+
+def test_a_limit_beyond_every_history_is_all_of_it():
+    assert len(five_commits().log.history(10**30)) == 5
+
+
+@pytest.mark.parametrize("version", ["1", 1.0, [1]])
+def test_a_version_that_is_no_whole_number_is_refused(version):
+    with pytest.raises(InvalidStatementError, match="the version must be a whole number, found"):
+        five_commits().log.snapshot(version)
+
+
+def test_a_time_that_is_neither_a_number_nor_a_text_is_refused():
+    with pytest.raises(InvalidStatementError, match="expected an ISO date or time"):
+        five_commits().log.snapshot(timestamp=[1])
+
+
 def test_history_shows_what_is_left_after_a_cleanup_and_commits_of_unknown_writers():
     handmade = HandmadeLog().create().commit(add("a")).checkpoint(1, protocol(), metadata()).remove_commits(0)
     assert [(entry.version, entry.commit_info) for entry in handmade.log.history()] == [(1, None)]

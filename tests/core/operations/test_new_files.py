@@ -147,6 +147,11 @@ def test_partition_folders_are_seen():
         ("[ab].csv", "b.csv", True),
         ("[!ab].csv", "b.csv", False),
         ("[!ab].csv", "c.csv", True),
+        (r"\[a\]\*.csv", "[a]*.csv", True),
+        (r"\[a\]\*.csv", "[a]b.csv", False),
+        (r"{\{a\,b\},c}.csv", "{a,b}.csv", True),
+        (r"a\\b\é", "a\\bé", True),
+        ("a\\", "a\\", True),
         ("[^ab].csv", "b.csv", False),  # as in Hadoop's globs, which COPY INTO has elsewhere
         ("[^ab].csv", "c.csv", True),
         ("[a^].csv", "^.csv", True),
@@ -179,5 +184,5 @@ def test_a_pattern_of_names_means_what_python_says_and_never_fails(pattern, name
     except InvalidStatementError:
         assert "[" in pattern
         return
-    if not {"{", "}", "[", "]"} & {*pattern} and "**" not in pattern:
+    if not {*"{}[]\\"} & {*pattern} and "**" not in pattern:
         assert found == [fnmatch.fnmatchcase(name, pattern)]

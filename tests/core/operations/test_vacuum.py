@@ -3,6 +3,7 @@
 import os
 import time
 import uuid
+from datetime import timedelta
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from airflow_delta.core.actions import NO_ADDS, Origin, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     CorruptLogError,
+    InvalidStatementError,
     InvalidTablePropertyError,
     RetentionTooShortError,
     StorageAccessError,
@@ -135,6 +137,15 @@ def test_a_retention_that_is_not_understood_stops_the_vacuum(real_table, text, o
 def test_a_negative_retention_is_never_taken(real_table, hours, enforce):
     with pytest.raises(RetentionTooShortError):
         real_table().log.vacuum(hours, enforce_retention=enforce)
+
+
+@pytest.mark.parametrize("hours", ["5", [5], timedelta(hours=5)])
+def test_a_retention_that_is_no_number_is_refused_before_anything_is_deleted(real_table, hours):
+    table = real_table()
+    table.file("old.parquet", age_days=10_000)
+    with pytest.raises(InvalidStatementError, match="retention_hours must be a number or None, found"):
+        table.log.vacuum(hours)
+    assert "old.parquet" in data_files(table.root)
 
 
 @pytest.mark.parametrize("hours", [float("inf"), 1e300, 10**30])

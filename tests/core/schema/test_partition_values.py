@@ -166,6 +166,7 @@ def test_garbage_is_an_error_that_names_column_value_and_type(data_type, text):
         (TIMESTAMP, dt.datetime(2021, 1, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1))), "2021-01-01T12:00:00.000000Z"),
         (TIMESTAMP_NTZ, dt.datetime(2021, 1, 1, 12), "2021-01-01 12:00:00"),  # noqa: DTZ001
         (TIMESTAMP_NTZ, dt.datetime(2021, 1, 1, 12, 0, 0, 120_000), "2021-01-01 12:00:00.12"),  # noqa: DTZ001
+        (TIMESTAMP_NTZ, NOON, "2021-01-01 12:00:00"),
         (BINARY, "\x01é".encode(), "\x01é"),
     ],
 )
