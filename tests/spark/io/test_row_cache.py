@@ -220,6 +220,7 @@ def test_rows_that_draw_numbers_stay_as_they_were_computed_first(spark, table, p
         assert kept.agg(F.sum("r")).first()[0] == pytest.approx(counted["sum"])
 
 
+@pytest.mark.classic(reason="counts what the JVM keeps")
 def test_rows_that_nothing_is_asked_of_yet_are_kept_by_the_first_look_at_them(spark, table, place, cached):
     rows, before = spark.range(50).select(F.col("id") % 3, F.rand().alias("r")).toDF("k", "r"), cached()
     with RowCache(DeltaLog.for_table(table).store) as cache:
