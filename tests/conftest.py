@@ -165,10 +165,12 @@ def spark(request, tmp_path_factory):
 
 def _connect_session(address, folder):
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import SparkConnectClient
 
     from airflow_delta.shipping.connect import add_code
     from tests.connect_server import connect_server
 
+    SparkConnectClient._on_exit = lambda _: None  # clients of further sessions would ask the ended server for ten minutes
     with nullcontext(address) if address else connect_server(folder) as reached:
         session = SparkSession.builder.remote(reached).getOrCreate()
         add_code(session)
