@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR, Padding, has_char, paddings
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.schema_conversion import quoted
 from airflow_delta.spark.session import pads_char
 
@@ -33,7 +34,9 @@ def padded(rows: DataFrame, fields: Iterable[StructField]) -> DataFrame:
     if not with_char:
         return rows
     pads = paddings(StructType(tuple(with_char))) if pads_char(rows.sparkSession) else {}
-    return rows.withColumns({field.name: _shown(field, pads.get(field.name)) for field in with_char})
+    shown = {name_key(field.name): _shown(field, pads.get(field.name)) for field in with_char}
+    # Not `withColumns`: a server of Spark Connect takes the metadata away from what it gets there.
+    return rows.select(*(shown.get(name_key(name), F.col(quoted(name))) for name in rows.columns))
 
 
 def _shown(field: StructField, padding: Padding | None) -> Column:
