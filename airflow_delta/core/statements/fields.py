@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from datetime import datetime
 from difflib import get_close_matches
@@ -84,7 +84,7 @@ def converted_value(statement: str, name: str, value: Any, kind: Any) -> Any:
     words = [word for alternative in alternatives for word in _words(alternative)]
     detail = f"{name} must be {allowed}, found {shortened(value)}"
     detail += nearest(value, words) or (NOTHING_RENDERED if value == "None" else "")
-    if is_template(text := str(value)):  # such as the output of another task
+    if not isinstance(value, Collection) and is_template(text := str(value)):  # such as the output of another task
         detail += f'; give it as the text "{text}", and set that task before this one'
     raise InvalidStatementError(statement=statement, detail=detail)
 
