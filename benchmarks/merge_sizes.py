@@ -69,7 +69,7 @@ def _run(spark: SparkSession, directory: Path, size: Size, sources: list[int]) -
     are_met = []
     for rows in sources:
         ours, plain, entered, differing = _measured(spark, directory, size, rows)
-        jump = ours / explained_seconds([(each, seconds) for each, seconds, _ in measured], rows) if measured else 1.0
+        jump = ours / explained_seconds([(smaller, seconds) for smaller, seconds, _ in measured], rows) if measured else 1.0
         measured.append((rows, ours, plain))
         _, first_ours, first_plain = measured[0]
         growth, plain_growth = ours / first_ours, plain / first_plain

@@ -204,7 +204,7 @@ def _publish_behind(handle, *, is_skipped, is_failed=False):
 
     with DAG("staged_or_not", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
         staged = [stage.override(task_id=f"stage_{index}")(index) for index in range(2)]
-        DeltaPublishOperator(task_id="publish", handles=[each["delta_staged"] for each in staged], trigger_rule="all_done")
+        DeltaPublishOperator(task_id="publish", handles=[task["delta_staged"] for task in staged], trigger_rule="all_done")
     return dag
 
 
