@@ -170,11 +170,15 @@ def was_skipped(ti: Any, task_id: str) -> bool:
 
 
 def _state_of(ti: Any, task_id: str) -> str | None:
+    """The state of a task of the same run: of that with this task's map index, else of the one that is not mapped."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415 - only these few need it
 
-    mapped = None if ti.map_index is None or ti.map_index < 0 else ti.map_index
-    states = RuntimeTaskInstance.get_task_states(
-        dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=mapped
-    ).get(ti.run_id, {})
-    state = states.get(task_id if mapped is None else f"{task_id}_{mapped}")
-    return None if state is None else str(state)
+    is_mapped = ti.map_index is not None and ti.map_index >= 0
+    places = {f"{task_id}_{ti.map_index}": ti.map_index} if is_mapped else {}
+    for name, index in (places | {task_id: -1}).items():
+        states = RuntimeTaskInstance.get_task_states(
+            dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=index
+        )
+        if state := states.get(ti.run_id, {}).get(name):
+            return str(state)
+    return None

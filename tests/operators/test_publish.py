@@ -191,8 +191,8 @@ def test_nothing_staged_is_nothing_to_publish(stage, run_task):
     assert (run.state, run.version, run.result["committed"]) == ("success", 0, False)
 
 
-def _publish_behind(handle, *, is_skipped, is_failed=False):
-    """Publish what two tasks have staged, the second of which may be skipped, or fail."""
+def _publish_behind(handle, *, is_skipped, is_failed=False, publish=DeltaPublishOperator):
+    """Publish what two tasks have staged, the second of which may be skipped, or fail; mapped, where ``publish`` is partial."""
 
     @task_decorator
     def stage(index, ti=None):
@@ -204,7 +204,10 @@ def _publish_behind(handle, *, is_skipped, is_failed=False):
 
     with DAG("staged_or_not", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
         staged = [stage.override(task_id=f"stage_{index}")(index) for index in range(2)]
-        DeltaPublishOperator(task_id="publish", handles=[task["delta_staged"] for task in staged], trigger_rule="all_done")
+        handles = [task["delta_staged"] for task in staged]
+        published = publish(task_id="publish", handles=handles, trigger_rule="all_done")
+        if publish is not DeltaPublishOperator:
+            published.expand(engine=["worker"])
     return dag
 
 
@@ -212,6 +215,14 @@ def test_what_was_staged_is_published_where_another_task_that_stages_was_skipped
     handle = stage("flights")
     dag_run = run_dag(_publish_behind(handle, is_skipped={1}))
     assert [entry["version"] for entry in xcom(dag_run, "publish")["details"]["published"]] == [1]
+    assert rows(handle) == 2
+
+
+def test_a_mapped_task_publishes_beside_a_skipped_one_that_is_not_mapped(stage, run_dag):
+    handle = stage("flights")
+    dag = _publish_behind(handle, is_skipped={1}, publish=DeltaPublishOperator.partial)
+    states = {(ti.task_id, ti.map_index): str(ti.state) for ti in run_dag(dag).get_task_instances()}
+    assert states == {("stage_0", -1): "success", ("stage_1", -1): "skipped", ("publish", 0): "success"}
     assert rows(handle) == 2
 
 
