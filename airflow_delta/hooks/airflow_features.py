@@ -176,9 +176,7 @@ def _state_of(ti: Any, task_id: str) -> str | None:
     is_mapped = ti.map_index is not None and ti.map_index >= 0
     places = {f"{task_id}_{ti.map_index}": ti.map_index} if is_mapped else {}
     for name, index in (places | {task_id: -1}).items():
-        states = RuntimeTaskInstance.get_task_states(
-            dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=index
-        )
+        states = RuntimeTaskInstance.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=index)
         if state := states.get(ti.run_id, {}).get(name):
             return str(state)
     return None

@@ -7,47 +7,51 @@ from collections.abc import Iterator, Mapping
 from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.core.foreign_values import natural_number, printable
 from airflow_delta.core.statements.publish import STAGED_KEY
+from airflow_delta.core.wording import counted
 from airflow_delta.jobs.catalog_publication import DETAIL
 from airflow_delta.jobs.result import ResultDocument
 
 _ROWS = {
-    "numTargetRowsUpdated": "updated",
-    "numTargetRowsDeleted": "deleted",
-    "numTargetRowsInserted": "inserted",
-    "numUpdatedRows": "updated",
-    "numDeletedRows": "deleted",
-    "numOutputRows": "rows written",
+    "numTargetRowsUpdated": ("", "updated"),
+    "numTargetRowsDeleted": ("", "deleted"),
+    "numTargetRowsInserted": ("", "inserted"),
+    "numUpdatedRows": ("", "updated"),
+    "numDeletedRows": ("", "deleted"),
+    "numOutputRows": ("row", "written"),
 }
-"""Delta's names of metrics that count rows, each with the word for it; the last one counts copied rows of a MERGE too."""
+"""Delta's names of metrics that count rows, each with the noun that it counts, where it is said, and what happened; the last
+one counts copied rows of a MERGE too."""
 
 _MERGED = "numTargetRows"
 
 _COUNTED = {
-    "numSourceFiles": "files loaded",
-    "numKnownFiles": "loaded before",
-    "numChangedFiles": "of these changed since",
-    "numWaitingFiles": "files left for later",
-    "numRescuedRows": "rows do not fit",
-    "numFilesToDelete": "files to delete",
-    "numDeletedFiles": "files deleted",
-    "numRestoredFiles": "files restored",
-    "numConvertedFiles": "files converted",
-    "numCopiedFiles": "files cloned",
-    "numActions": "actions written",
-    "numCompactedCommits": "commits compacted",
-    "numLogFiles": "log files deleted",
-    "numManifests": "manifests",
-    "numExpectations": "expectations hold",
-    "numStatements": "statements",
-    "numCommits": "commits",
-    "numPublished": "published",
-    "numDiscarded": "discarded",
+    "numSourceFiles": ("file", "loaded"),
+    "numKnownFiles": ("", "loaded before"),
+    "numChangedFiles": ("", "of these changed since"),
+    "numWaitingFiles": ("file", "left for later"),
+    "numRescuedRows": ("row", "set apart"),
+    "numFilesToDelete": ("file", "to delete"),
+    "numDeletedFiles": ("file", "deleted"),
+    "numRestoredFiles": ("file", "restored"),
+    "numConvertedFiles": ("file", "converted"),
+    "numCopiedFiles": ("file", "cloned"),
+    "numActions": ("action", "written"),
+    "numCompactedCommits": ("commit", "compacted"),
+    "numLogFiles": ("log file", "deleted"),
+    "numManifests": ("manifest", ""),
+    "numExpectations": ("expectation", "met"),
+    "numStatements": ("statement", ""),
+    "numCommits": ("commit", ""),
+    "numPublished": ("", "published"),
+    "numDiscarded": ("", "discarded"),
 }
+"""Other metrics, likewise."""
+
 _NOTHING = {"COPY INTO": "no file found, neither new nor loaded before"}
 """What it means that an operation has nothing to count, where that may be a wrong path."""
 
-_LISTED = {"PIN": ("pins", "tables pinned"), "HEALTH": ("findings", "findings")}
-"""Operations whose details are a list, with its name there."""
+_LISTED = {"PIN": ("pins", "table", "pinned"), "HEALTH": ("findings", "finding", "")}
+"""Operations whose details are a list, with its name there, the noun that is counted, and what happened."""
 
 _REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
 _ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
@@ -69,10 +73,10 @@ def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
     numbers = {name: number for name, value in result.metrics.items() if (number := natural_number(value))}
     parts = [*_rows(numbers), *_files(result.operation, numbers, document, is_dry_run=result.dry_run)]
     if result.operation in _LISTED:
-        name, word = _LISTED[result.operation]
-        parts.append(f"{len(result.details.get(name, ())):,} {word}")
+        name, *words = _LISTED[result.operation]
+        parts.append(_said(len(result.details.get(name, ())), *words))
     if result.conflicts:
-        parts.append(f"{len(result.conflicts):,} concurrent commits met")
+        parts.append(f"{counted(len(result.conflicts), 'concurrent commit')} met")
     if STAGED_KEY in result.details:
         parts.append("staged to be published later")
     parts.extend(_catalog(result.details.get(DETAIL)))
@@ -91,24 +95,29 @@ def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
 
 def _rows(numbers: Mapping[str, int]) -> Iterator[str]:
     is_merge = any(name.startswith(_MERGED) for name in numbers)
-    for name, word in _ROWS.items():
+    for name, words in _ROWS.items():
         if name in numbers and not (is_merge and name == "numOutputRows"):
-            yield f"{numbers[name]:,} {word}"
+            yield _said(numbers[name], *words)
 
 
 def _files(operation: str, numbers: Mapping[str, int], document: ResultDocument, *, is_dry_run: bool) -> Iterator[str]:
     removed, added, marked = (_first(numbers, names) for names in (_REMOVED, _ADDED, _MARKED))
     if marked:
-        yield f"{marked:,} files marked"
+        yield f"{counted(marked, 'file')} marked"
     if removed:
         facts = document.table_facts
         is_known = not is_dry_run and document.outcome is not None and facts.get("version") == document.outcome.version
         before = facts.get("files", 0) - added + removed if is_known else 0
-        among = f" of {before:,}" if before >= removed else ""
-        yield f"{removed:,}{among} files {'rewritten' if operation in _REWRITING else 'removed'}"
-    for name, word in _COUNTED.items():
+        files = f"{removed:,} of {counted(before, 'file')}" if before >= removed else counted(removed, "file")
+        yield f"{files} {'rewritten' if operation in _REWRITING else 'removed'}"
+    for name, words in _COUNTED.items():
         if name in numbers and not (name == "numFilesToDelete" and "numDeletedFiles" in numbers):
-            yield f"{numbers[name]:,} {word}"
+            yield _said(numbers[name], *words)
+
+
+def _said(count: int, noun: str, what: str) -> str:
+    """``3 files loaded``; without a noun ``3 updated``, with nothing to say of it ``3 statements``."""
+    return " ".join(filter(None, [counted(count, noun) if noun else f"{count:,}", what]))
 
 
 def _catalog(entry: object) -> Iterator[str]:

@@ -52,7 +52,7 @@ def test_the_log_of_a_trivial_merge_is_a_line_for_each_step_and_no_result_docume
         f"MERGE on {table}",
         "Source: 30 rows",
         "Files: 2 of 16 considered, 14 pruned",
-        "Rows: 20 to update, 0 to delete, 10 to insert; 2 files change",
+        "Rows: 20 to update, 0 to delete, 10 to insert; 2 files to change",
         next(step for step in steps if step.startswith("Rewriting 2 files (")),
         next(step for step in steps if step.startswith("Wrote 3 files (")),
         f"Committed version 16 of {table}",

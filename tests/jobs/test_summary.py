@@ -42,7 +42,7 @@ def document(operation, metrics=(), *, files=None, **attributes):
             document(
                 "COPY INTO", {"numOutputRows": 9, "numSourceFiles": 3, "numKnownFiles": 5, "numRescuedRows": 1, "numFiles": 1}
             ),
-            "COPY INTO: 9 rows written, 3 files loaded, 5 loaded before, 1 rows do not fit, version 1, 18.8 s",
+            "COPY INTO: 9 rows written, 3 files loaded, 5 loaded before, 1 row set apart, version 1, 18.8 s",
         ),
         (document("MERGE", {"numSourceRows": 20}, committed=False), "MERGE: nothing to do, version 1, 18.8 s"),
         (
@@ -55,7 +55,7 @@ def document(operation, metrics=(), *, files=None, **attributes):
         ),
         (
             document("DELETE", {"numDeletedRows": 5, "numDeletionVectorsAdded": 3}, conflicts=({"version": 1},)),
-            "DELETE: 5 deleted, 3 files marked, 1 concurrent commits met, version 1, 18.8 s",
+            "DELETE: 5 deleted, 3 files marked, 1 concurrent commit met, version 1, 18.8 s",
         ),
         (
             document("WRITE", {"numFiles": 4, "numOutputRows": 1_000_000, "numRemovedFiles": 2, "numDeletedRows": 7}, files=5),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot import TokenType
+from sqlglot import Token, TokenType
 
 from airflow_delta.core.sql_text.expressions import Sides
 from airflow_delta.core.sql_text.names import TextContext, table_alias, table_name
@@ -15,6 +15,15 @@ from airflow_delta.core.statements import DeleteStatement, SqlSource, UpdateStat
 _INSERTED = "inserted"
 _BEHIND_RANGE = tuple(word for word in QUERIES if word not in {"FROM", "("})
 """What ends the condition of REPLACE WHERE: FROM may be part of one (IS DISTINCT FROM), and so may a parenthesis."""
+_NAMES_TOO = ("VALUES", "TABLE")
+"""Of these the words that Spark takes for columns, too: where something is missing for a complete condition."""
+_OPERATORS = frozenset(
+    getattr(TokenType, name)
+    for name in (
+        *("AND", "OR", "NOT", "EQ", "NEQ", "NULLSAFE_EQ", "GT", "GTE", "LT", "LTE", "LIKE", "RLIKE", "ILIKE", "BETWEEN"),
+        *("PLUS", "DASH", "STAR", "SLASH", "MOD", "DIV", "DPIPE", "AMP", "PIPE", "CARET", "TILDE"),
+    )
+)
 
 
 def read_delete(words: Words, context: TextContext) -> DeleteStatement:
@@ -54,7 +63,7 @@ def read_insert(words: Words, context: TextContext) -> WriteStatement:
         raise words.error("PARTITION is not taken", "write REPLACE WHERE and a condition on the partition columns")
     if mode is WriteMode.APPEND and words.skip("REPLACE", "WHERE"):
         mode = WriteMode.REPLACE_WHERE
-        where = Sides.of_target(words, name.called()).expression(words.until(*_BEHIND_RANGE), "REPLACE WHERE")
+        where = Sides.of_target(words, name.called()).expression(_range(words), "REPLACE WHERE")
     query = words.query()
     words.end()
     return WriteStatement(
@@ -69,6 +78,14 @@ def read_insert(words: Words, context: TextContext) -> WriteStatement:
 
 def _condition(words: Words, sides: Sides) -> str | None:
     return sides.expression(words.rest(), "WHERE") if words.skip("WHERE") else None
+
+
+def _range(words: Words) -> list[Token]:
+    """The condition of REPLACE WHERE."""
+    condition = words.until(*_BEHIND_RANGE)
+    while words.peek() in _NAMES_TOO and (not condition or condition[-1].token_type in _OPERATORS):
+        condition += [words.take(), *words.until(*_BEHIND_RANGE)]
+    return condition
 
 
 def _lists_columns(words: Words) -> bool:

@@ -58,11 +58,6 @@ def short_size(count: int) -> str:
     return size(count).replace(" ", "").removesuffix("iB")
 
 
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: 1 commit, 2 commits."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def duration(milliseconds: Any) -> str:
     """How long something took."""
     count = natural_number(milliseconds)

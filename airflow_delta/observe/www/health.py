@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_delta.core.foreign_values import natural_number
-from airflow_delta.observe.www.formats import counted, text
+from airflow_delta.core.wording import counted
+from airflow_delta.observe.www.formats import text
 from airflow_delta.observe.www.reports import Report
 
 RANKS = ("error", "warning", "due", "unknown", "good")

@@ -17,6 +17,7 @@ from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import Expectation
 from airflow_delta.core.table_features.partition_columns import materialized_columns
+from airflow_delta.core.wording import counted
 from airflow_delta.spark.change_feed.recording import keep_rows, records_changes
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_deletion_vectors
@@ -88,7 +89,9 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     touched = staged.snapshot.completed(staged.candidates.take(effects.touched_files))
     marks_rows = uses_deletion_vectors(staged.snapshot)
     if len(touched):
-        log_step("%s %s files (%s)", "Marking rows of" if marks_rows else "Rewriting", len(touched), size_of(touched))
+        log_step(
+            "%s %s (%s)", "Marking rows of" if marks_rows else "Rewriting", counted(len(touched), "file"), size_of(touched)
+        )
     records = _records(staged, effects, touched, marks_rows=marks_rows)
     # Updated rows that are not written in the place of their file: they have all their columns, and take their ids along.
     elsewhere = staged.of(ClauseKind.UPDATE) if marks_rows else F.col(MOVED)
@@ -101,7 +104,7 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     inserted = _write(staged, new, staging, size) if new_rows else StagedRows()
     change_files = _write_new_row_changes(staged, new, staging, size) if new_rows and records else NO_CHANGES
     written = pa.concat_tables([rewritten.adds, inserted.adds])
-    log_step("Wrote %s files (%s)", len(written), size_of(written))
+    log_step("Wrote %s (%s)", counted(len(written), "file"), size_of(written))
     return AppliedChanges(
         adds=pa.concat_tables([marked, written]),
         removes=removes_of(touched, deletion_timestamp=clock(), data_change=True),

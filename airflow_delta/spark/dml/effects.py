@@ -12,6 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.errors import ConstraintViolatedError, MultipleSourceRowsMatchedError
+from airflow_delta.core.wording import counted
 from airflow_delta.spark.constraints.not_null import violations
 from airflow_delta.spark.constraints.violations import row_text, row_violations
 from airflow_delta.spark.dml.clauses import ClauseKind
@@ -105,11 +106,11 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         deleted_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.DELETE}"]),
     )
     log_step(
-        "Rows: %s to update, %s to delete, %s to insert; %s files change",
+        "Rows: %s to update, %s to delete, %s to insert; %s to change",
         effects.updated,
         effects.deleted,
         effects.inserted,
-        len(effects.touched_files),
+        counted(len(effects.touched_files), "file"),
     )
     return effects
 

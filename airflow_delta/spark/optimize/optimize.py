@@ -13,6 +13,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
 from airflow_delta.core.table_changes.column_path import path_text
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.wording import counted
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.optimize.clustered_rewrite import ClusteredRewrite
 from airflow_delta.spark.optimize.cubes import tagged
@@ -90,7 +91,7 @@ def run_plan(
         planned = uncommitted(snapshot, _NAME, planned_metrics(plan.inputs, plan.new_files))
         return replace(planned, details=plan.details())
     check_permitted(log.store, Maintenance.DATA_LAYOUT)
-    log_step("Rewriting %s files (%s) into about %s", len(plan.inputs), size_of(plan.inputs), plan.new_files)
+    log_step("Rewriting %s (%s) into about %s", counted(len(plan.inputs), "file"), size_of(plan.inputs), plan.new_files)
     with StagingArea(log.store) as staging:
         rewritten = _rewritten(spark, log, snapshot, plan, staging)
         staging.keep()

@@ -18,6 +18,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, ReorgStatement
 from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.wording import counted
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.optimize.dropped_columns import DroppedColumns
@@ -71,7 +72,7 @@ def reorg(
     if statement.dry_run or not len(inputs):
         return uncommitted(snapshot, _NAME, planned_metrics(inputs, len(inputs)))
     check_permitted(log.store, Maintenance.DATA_LAYOUT)
-    log_step("Rewriting %s files (%s)", len(inputs), size_of(inputs))
+    log_step("Rewriting %s (%s)", counted(len(inputs), "file"), size_of(inputs))
     groups = pa.array(np.arange(len(inputs)), pa.int32())
     with StagingArea(log.store) as staging:
         rewrite = FileRewrite(snapshot=snapshot, inputs=inputs, outputs=groups, directory=staging.name, data_change=False)

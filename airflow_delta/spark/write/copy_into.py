@@ -23,6 +23,7 @@ from airflow_delta.core.statements import CopyIntoStatement, FileSource, Operati
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.core.transaction.table_properties import deleted_file_retention
+from airflow_delta.core.wording import counted
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, WriteConflict, retry_on_conflict
 from airflow_delta.spark.statement.steps import log_step, size_of
@@ -153,9 +154,10 @@ class _Copy:
             _check_is_no_file(spark, statement.path)
         log_step("Files below %s: %s new (%s), %s known", statement.path, len(new.files), size_of(new.files), new.known)
         if new.waiting:
-            log_step("%s new files wait for a later load", new.waiting)
+            log_step("Left for a later load: %s", counted(new.waiting, "new file"))
         if new.changed:
-            log_step("%s known files have changed since they were loaded; reload=True loads them again", new.changed)
+            changed = counted(new.changed, "known file")
+            log_step("Changed since loaded, which reload=True loads again: %s", changed)
         return FileLoad(statement=statement, log=log, new=new, loaded=loaded)
 
     def _details(self, load: FileLoad) -> Mapping[str, Any]:

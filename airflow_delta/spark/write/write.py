@@ -29,6 +29,7 @@ from airflow_delta.core.statements import OperationResult, WriteMode, WriteState
 from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.core.wording import counted
 from airflow_delta.spark.constraints.identity import identity_tags, only_numbers_differ
 from airflow_delta.spark.constraints.violations import as_stored, example_of
 from airflow_delta.spark.io.row_cache import RowCache
@@ -254,7 +255,8 @@ def _write_rows(run: WriteRun, target: Target, frame: DataFrame, staging: Stagin
     most_rows = rows_per_file(metadata, target.snapshot)
     partitions = materialized_columns(target.schema, target.definition.protocol, metadata)
     staged = write_rows(rows, staging, metadata, observed=observed, extra=partitions, rows_per_file=most_rows)
-    log_step("Wrote %s rows into %s files (%s)", staged.rows, len(staged.adds), size_of(staged.adds))
+    files = counted(len(staged.adds), "file")
+    log_step("Wrote %s into %s (%s)", counted(staged.rows, "row"), files, size_of(staged.adds))
     if outsiders := staged.observed.get(_OUTSIDE):
         shown = staged.observed[_OUTSIDER]
         raise ConstraintViolatedError(table=table, constraint=f"replace_where {where}", rows=outsiders, example=shown)

@@ -156,6 +156,17 @@ def test_a_text_becomes_the_statement_of_its_operator(text, statement):
                 "replace_where": "a IS DISTINCT FROM (3)",
             },
         ),
+        *(
+            (
+                f"INSERT INTO {T} BY NAME REPLACE WHERE {condition} {query}",
+                {"source": SqlSource(query), "mode": WriteMode.REPLACE_WHERE, "replace_where": condition},
+            )
+            for condition, query in [
+                ("values > 1", "VALUES (2)"),
+                ("a = 1 AND NOT values <=> table", "TABLE s"),
+                ("a > 1 + values", "SELECT 1"),
+            ]
+        ),
         (
             (
                 f"CREATE OR REPLACE TABLE {T} USING delta PARTITIONED BY (p) TBLPROPERTIES (delta.appendOnly = TRUE, n = 1) "

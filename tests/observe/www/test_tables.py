@@ -202,7 +202,6 @@ def test_one_value_is_no_line_and_no_bars_are_a_picture():
         (formats.age(0, 7_200_000), "2 h ago"),
         (formats.age(5, 0), "now"),
         (formats.age("x", 0), formats.UNKNOWN),
-        (formats.counted(1, "commit"), "1 commit"),
         (formats.name_of("s3://lake/a/"), "a"),
     ],
 )

@@ -14,6 +14,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.wording import counted
 from airflow_delta.spark.constraints.column_references import SOURCE, unqualified
 from airflow_delta.spark.constraints.violations import row_rules
 from airflow_delta.spark.dml.analysis import analyze, no_rows
@@ -136,7 +137,7 @@ def plan_merge(
     )
     condition = parse_condition(statement.on, schema)
     source = materialize(opened.frame, condition, schema, reads, cache, size=opened.size)
-    log_step("Source: %s rows", source.rows)
+    log_step("Source: %s", counted(source.rows, "row"))
 
     def predicate(text: str | None) -> Expression:
         return TRUE if text is None else predicate_of_analyzed(spark, text, schema, table)

@@ -1,0 +1,8 @@
+"""Numbers as sentences have them."""
+
+from __future__ import annotations
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, and separators of thousands: 1 file, 2,000 files."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
