@@ -46,12 +46,14 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
             those of the environment (``ambient_prefixes``) are allowed too.
 
     Raises:
-        InvalidStatementError: The URI is blank, as of a template that found no value (never the root of all), or it
-            names no bucket.
+        InvalidStatementError: The URI is blank, as of a template that found no value (never the root of all), holds a NUL
+            character, or names no bucket.
         UnsupportedStorageError: No atomic create is known for this filesystem, or its package is not installed.
     """
     if not uri.strip():
         raise InvalidStatementError(statement="the URI of a table", detail="it is blank")
+    if "\0" in uri:
+        raise InvalidStatementError(statement="the URI of a table", detail=f"{uri!r} holds a NUL character")
     if isinstance(storage_options, RenewedOptions):
         return RenewedLogStore.of(partial(log_store_for, uri, allowed_prefixes=tuple(allowed_prefixes)), storage_options)
     scheme = scheme_of(uri)

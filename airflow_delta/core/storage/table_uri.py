@@ -21,11 +21,11 @@ def scheme_of(uri: str) -> str:
 
 
 def local_path(uri: str) -> Path:
-    """The absolute path of a local table: ``file:/x``, ``file:///x`` and ``/x`` are one.
+    """The absolute path of a local table: ``file:/x``, ``file:///x``, ``file://localhost/x`` and ``/x`` are one.
 
     Nothing is percent-decoded, as in Hadoop's ``Path``: what the user wrote is the directory's name.
     """
-    path = re.sub(r"^file:(//(?=/))?", "", uri, flags=re.IGNORECASE)
+    path = re.sub(r"^file:(//(localhost)?(?=/))?", "", uri, flags=re.IGNORECASE)
     return Path(path).absolute()
 
 

@@ -9,7 +9,9 @@ from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.table_uri import is_relative
 
 
-@pytest.mark.parametrize("uri", ["/tables/x", "tables/x", "file:///tables/x", "file:/tables/x", "FILE:/tables/x"])
+@pytest.mark.parametrize(
+    "uri", ["/tables/x", "tables/x", "file:///tables/x", "file:/tables/x", "FILE:/tables/x", "file://localhost/tables/x"]
+)
 def test_a_path_and_a_file_uri_are_local(uri):
     assert isinstance(log_store_for(uri), LocalLogStore)
 
@@ -34,12 +36,18 @@ def test_a_blank_uri_is_not_the_root_of_the_filesystem(uri):
         log_store_for(uri)
 
 
+@pytest.mark.parametrize("uri", ["/tables/a\0b", "a\0b", "s3://bucket/a\0b"])
+def test_a_uri_with_a_nul_character_is_refused_before_a_filesystem_sees_it(uri):
+    with pytest.raises(InvalidStatementError, match="NUL character"):
+        log_store_for(uri)
+
+
 def test_a_local_table_takes_no_storage_options():
     with pytest.raises(UnsupportedStorageError):
         log_store_for("/tables/x", {"key": "secret"})
 
 
-@pytest.mark.parametrize("uri", ["/tables/a b", "file:///tables/a b", "file:/tables/a b"])
+@pytest.mark.parametrize("uri", ["/tables/a b", "file:///tables/a b", "file:/tables/a b", "file://localhost/tables/a b"])
 def test_the_filesystem_of_local_data_files_decodes_nothing(uri):
     filesystem, path = data_filesystem(uri)
     assert isinstance(filesystem, pyarrow.fs.LocalFileSystem)
