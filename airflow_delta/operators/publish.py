@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, XComNotFound
 from airflow.sdk import Context, XComArg
+from airflow.sdk.definitions._internal.types import ArgNotSet
 
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
 from airflow_delta.core.statements.fields import is_template
@@ -53,9 +54,12 @@ class _DeltaStagedOperator(DeltaCoreOperator):
             if not _were_skipped(content, context):
                 raise
             rendered = None
-        if all(handle is None for handle in _listed(rendered)):
-            self._skipped = {**self._skipped, id(content): _were_skipped(content, context)}
-        return rendered
+        if isinstance(rendered, list):  # before Airflow 3.2 of each task in a mapped task group, skipped ones too
+            rendered = [None if isinstance(handle, ArgNotSet) else handle for handle in rendered]
+        if any(handle is not None for handle in _listed(rendered)):
+            return rendered
+        self._skipped = {**self._skipped, id(content): _were_skipped(content, context)}
+        return None
 
     def statement(self) -> Statement:
         """What the job is to do, made from the rendered arguments.

@@ -246,7 +246,7 @@ def _staged_or_not(handle, is_skipped):
 def test_skipped_tasks_that_are_mapped_have_staged_nothing(stage, run_dag, is_skipped, state, in_group):
     handle = stage("flights")
     staged_or_not = _staged_or_not(handle, is_skipped)
-    with DAG("maps_what_stages", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
+    with DAG(f"stages_{in_group}_{len(is_skipped)}", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
         if in_group:
             task_group(group_id="group")(staged_or_not).expand(index=[0, 1])
             staged = dag.get_task("group.staged_or_not").output
