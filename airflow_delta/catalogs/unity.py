@@ -256,7 +256,7 @@ class UnityCatalog:
 
     def _served(self, name: TableName, document: dict[str, Any] | None) -> dict[str, Any]:
         if document is None:
-            detail = "its answer is not a JSON object, as the page of a proxy"
+            detail = f"its answer is not a JSON object of at most {_MOST_BYTES} bytes; it may be the page of a proxy"
             raise CatalogRequestError(catalog=self.label, name=str(name), detail=detail)
         return document
 

@@ -160,23 +160,30 @@ async def is_deferred(ti: Any) -> bool:
 
 
 def was_skipped(ti: Any, task_id: str) -> bool:
-    """Whether another task of the same run was skipped; of a mapped one, or a mapped task group, that with this task's index.
+    """Whether another task of the same run was skipped; of a mapped one that with this task's index, without such a one all.
 
     Args:
         ti: The task instance that runs.
         task_id: The other's.
     """
-    return _state_of(ti, task_id) == "skipped"
+    state = _state_of(ti, task_id)
+    states = {*_states_of(ti, task_id, None).values()} if state is None else {state}
+    return states == {"skipped"}
 
 
 def _state_of(ti: Any, task_id: str) -> str | None:
     """The state of a task of the same run: of that with this task's map index, else of the one that is not mapped."""
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415 - only these few need it
-
     is_mapped = ti.map_index is not None and ti.map_index >= 0
     places = {f"{task_id}_{ti.map_index}": ti.map_index} if is_mapped else {}
-    for name, index in (places | {task_id: -1}).items():
-        states = RuntimeTaskInstance.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=index)
-        if state := states.get(ti.run_id, {}).get(name):
-            return str(state)
-    return None
+    found = (_states_of(ti, task_id, index).get(name) for name, index in (places | {task_id: -1}).items())
+    return next(filter(None, found), None)
+
+
+def _states_of(ti: Any, task_id: str, map_index: int | None) -> dict[str, str]:
+    """The states of a task of the same run, by Airflow's names of its instances: with this map index, or all."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415 - only these few need it
+
+    states = RuntimeTaskInstance.get_task_states(
+        dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=map_index
+    ).get(ti.run_id, {})
+    return {name: str(state) for name, state in states.items() if state}

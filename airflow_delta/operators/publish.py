@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, XComNotFound
 from airflow.sdk import Context, XComArg
+from airflow.sdk.definitions._internal.types import ArgNotSet
 
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
 from airflow_delta.core.statements.fields import is_template
@@ -34,6 +35,8 @@ class _DeltaStagedOperator(DeltaCoreOperator):
             raise self.invalid("unexpected argument 'table': each handle names its own")
         super().__init__(table="", engine=engine, **kwargs)
         self.handles = handles
+        self._skipped: Mapping[int, bool] = {}
+        """Of each handle of other tasks that came to nothing: whether these were skipped."""
 
     def check_arguments(self) -> None:
         """As of every operator; handles of other tasks are only known in a run."""
@@ -42,13 +45,21 @@ class _DeltaStagedOperator(DeltaCoreOperator):
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator; a task that was skipped has no handle, and None stands for it."""
-        try:
+        given = self.handles if isinstance(self.handles, list | tuple) else [self.handles]
+        if not (isinstance(content, XComArg) and any(content is handle for handle in given)):
             return super().render_template(content, context, jinja_env, seen_oids)
+        try:
+            rendered = super().render_template(content, context, jinja_env, seen_oids)
         except XComNotFound:
-            staging = [task for task, _ in content.iter_references()] if isinstance(content, XComArg) else []
-            if staging and all(was_skipped(context["ti"], task.task_id) for task in staging):
-                return None
-            raise
+            if not _were_skipped(content, context):
+                raise
+            rendered = None
+        if isinstance(rendered, list):  # before Airflow 3.2 of each task in a mapped task group, skipped ones too
+            rendered = [None if isinstance(handle, ArgNotSet) else handle for handle in rendered]
+        if any(handle is not None for handle in _listed(rendered)):
+            return rendered
+        self._skipped = {**self._skipped, id(content): _were_skipped(content, context)}
+        return None
 
     def statement(self) -> Statement:
         """What the job is to do, made from the rendered arguments.
@@ -58,7 +69,8 @@ class _DeltaStagedOperator(DeltaCoreOperator):
         """
         handles = [*_listed(self.handles)]
         staged = tuple(StagedHandle.of(handle) for handle in handles if handle is not None)
-        if handles and not staged:
+        is_of_skipped = bool(self._skipped) and all(self._skipped.values()) and len(handles) <= len(self._skipped)
+        if not staged and is_of_skipped:
             raise AirflowSkipException("every task that stages was skipped: there is nothing to publish or to discard")
         return self._statement(handles=staged)
 
@@ -135,3 +147,8 @@ def _listed(handles: Any) -> Iterator[Any]:
     """One handle, or several, as a list; that of mapped tasks is no list of Python's."""
     is_one = isinstance(handles, str | Mapping) or not isinstance(handles, Iterable)
     return iter([handles] if is_one else handles)
+
+
+def _were_skipped(argument: XComArg, context: Context) -> bool:
+    staging = [task for task, _ in argument.iter_references()]
+    return bool(staging) and all(was_skipped(context["ti"], task.task_id) for task in staging)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from airflow.models.asset import AssetEvent
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task_group
 from airflow.sdk import task as task_decorator
 from airflow.utils.session import create_session
 from deltalake import DeltaTable, write_deltalake
@@ -231,6 +231,49 @@ def test_where_each_task_that_stages_was_skipped_publishing_is_skipped_too(stage
     assert {str(ti.state) for ti in dag_run.get_task_instances()} == {"skipped"}
 
 
+def _staged_or_not(handle, is_skipped):
+    @task_decorator
+    def staged_or_not(index, ti=None):
+        if index in is_skipped:
+            raise AirflowSkipException("not today")
+        ti.xcom_push(key="delta_staged", value=handle)
+
+    return staged_or_not
+
+
+@pytest.mark.parametrize(("is_skipped", "state"), [({0}, "success"), ({0, 1}, "skipped")])
+@pytest.mark.parametrize("in_group", [False, True])
+def test_skipped_tasks_that_are_mapped_have_staged_nothing(stage, run_dag, is_skipped, state, in_group):
+    handle = stage("flights")
+    staged_or_not = _staged_or_not(handle, is_skipped)
+    with DAG(f"stages_{in_group}_{len(is_skipped)}", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
+        if in_group:
+            task_group(group_id="group")(staged_or_not).expand(index=[0, 1])
+            staged = dag.get_task("group.staged_or_not").output
+        else:
+            staged = staged_or_not.expand(index=[0, 1])
+        DeltaPublishOperator(task_id="publish", handles=staged["delta_staged"], trigger_rule="all_done")
+    states = {ti.task_id: str(ti.state) for ti in run_dag(dag).get_task_instances()}
+    assert states["publish"] == state
+    assert rows(handle) == (2 if state == "success" else 1)
+
+
+def test_a_template_of_what_no_task_has_pushed_is_an_error_and_no_skip(stage, run_task):
+    text = "{{ ti.xcom_pull(task_ids='stage', key='delta_stagd') }}"
+    run = run_task(lambda: DeltaPublishOperator(task_id="publish", handles=text), native=True)
+    assert (run.state, [type(error) for error in run.errors]) == ("failed", [InvalidStatementError])
+
+
+def test_the_result_of_a_task_that_has_failed_is_an_error_and_no_skip(stage, run_dag):
+    @task_decorator
+    def broken():
+        raise AirflowFailException("broken")
+
+    with DAG("fails_to_stage", schedule=None, start_date=pendulum.datetime(2026, 1, 1)) as dag:
+        DeltaPublishOperator(task_id="publish", handles=broken(), trigger_rule="all_done")
+    assert {str(ti.state) for ti in run_dag(dag).get_task_instances()} == {"failed"}
+
+
 def test_nothing_is_published_where_a_task_that_stages_has_failed(stage, run_dag):
     handle = stage("flights")
     dag_run = run_dag(_publish_behind(handle, is_skipped=set(), is_failed=True))
@@ -240,7 +283,13 @@ def test_nothing_is_published_where_a_task_that_stages_has_failed(stage, run_dag
 
 @pytest.mark.parametrize(
     ("handles", "text"),
-    [([], "one handle or more"), ("flights", "delta_staged"), ([{"table": "/t"}], "delta_staged"), (7, "delta_staged")],
+    [
+        ([], "one handle or more"),
+        (None, "one handle or more"),
+        ("flights", "delta_staged"),
+        ([{"table": "/t"}], "delta_staged"),
+        (7, "delta_staged"),
+    ],
     ids=str,
 )
 def test_handles_that_are_none_are_refused_when_the_dag_is_parsed(handles, text):

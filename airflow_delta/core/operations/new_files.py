@@ -19,7 +19,8 @@ _HIDDEN = r"(^|/)(\.|_[^=/]*(/|$))|\._COPYING_$"
 
 _PARTITIONED = r"^[^/=]+=[^/]*/"
 
-_TOKEN = re.compile(r"\\.|\*\*/|\*\*|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
+_TOKEN = re.compile(r"\\.|\*\*/|\*\*|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_MEMBER = re.compile(r"\\.|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +170,16 @@ def _token_regex(token: str) -> str:
             return "[^/]"
     if token[0] == "[" and len(token) > 1:
         negated = token[1] in "!^"
-        members = re.sub(r"([\\\[\]^])", r"\\\1", token[2 if negated else 1 : -1])
-        return f"[{'^/' if negated else ''}{members}]"
-    character = token[-1]  # behind a backslash, or alone
+        members = _MEMBER.findall(token[2 if negated else 1 : -1])
+        ends = {0, len(members) - 1}  # where a dash stands for itself, not for the characters between two others
+        regexes = ("-" if part == "-" and at not in ends else _literal(part) for at, part in enumerate(members))
+        return f"[{'^/' if negated else ''}{''.join(regexes)}]"
+    return _literal(token)
+
+
+def _literal(token: str) -> str:
+    """A character that stands for itself, alone or behind a backslash."""
+    character = token[-1]
     return re.escape(character) if character.isascii() else character
 
 

@@ -21,7 +21,7 @@ _OPERATORS = frozenset(
     getattr(TokenType, name)
     for name in (
         *("AND", "OR", "NOT", "EQ", "NEQ", "NULLSAFE_EQ", "GT", "GTE", "LT", "LTE", "LIKE", "RLIKE", "ILIKE", "BETWEEN"),
-        *("PLUS", "DASH", "STAR", "SLASH", "MOD", "DIV", "DPIPE", "AMP", "PIPE", "CARET", "TILDE"),
+        *("FROM", "PLUS", "DASH", "STAR", "SLASH", "MOD", "DIV", "DPIPE", "AMP", "PIPE", "CARET", "TILDE"),
     )
 )
 

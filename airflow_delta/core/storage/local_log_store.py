@@ -26,6 +26,8 @@ _NOT_SYNCED = ".crc"
 
 _LOG_DIRECTORY = "_delta_log"
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
+_NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+"""What says that there is no file: of a name longer than any file's, and of a link in a circle, too."""
 
 
 class LocalLogStore:
@@ -109,7 +111,7 @@ class LocalLogStore:
         where = self._locate(directory)
         try:
             with self._refusals(), os.scandir(where) as entries:
-                names = sorted((entry.name, entry) for entry in entries if entry.name >= start and entry.is_file())
+                names = sorted((entry.name, entry) for entry in entries if entry.name >= start and _is_file(entry))
         except (FileNotFoundError, NotADirectoryError):
             return
         prefix = f"{directory.rstrip('/')}/" if directory else ""
@@ -136,7 +138,7 @@ class LocalLogStore:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(path)
-                elif path >= first and entry.is_file() and (status := _status(entry, path)):
+                elif path >= first and _is_file(entry) and (status := _status(entry, path)):
                     yield status
 
     def delete(self, paths: Iterable[str]) -> None:
@@ -148,7 +150,7 @@ class LocalLogStore:
             file = self._root / path
             parent = file.parent
             if parent not in linked:
-                linked[parent] = parent.resolve() != root / parent.relative_to(self._root)
+                linked[parent] = Path(os.path.realpath(parent)) != root / parent.relative_to(self._root)
             if not linked[parent]:
                 with self._refusals():
                     file.unlink(missing_ok=True)
@@ -205,7 +207,8 @@ class LocalLogStore:
     def _is_own(self, link: Path) -> bool:
         allowed = (local_path(uri) for uri in self._allowed_prefixes if scheme_of(uri) == "file")
         homes = (self._root, self._root / _LOG_DIRECTORY, *allowed)
-        return any(link.resolve().is_relative_to(home.resolve()) for home in homes)
+        real = Path(os.path.realpath(link))  # unlike Path.resolve no error of a link in a circle
+        return any(real.is_relative_to(home.resolve()) for home in homes)
 
 
 def _check_relative(path: str, table_uri: str) -> None:
@@ -304,11 +307,15 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _is_file(path: Path) -> bool:
-    """``Path.is_file``, which since Python 3.14 takes a file that may not be seen for a missing one."""
+def _is_file(entry: os.DirEntry[str] | Path) -> bool:
+    """Whether it is a file, or a link to one; unlike ``Path.is_file`` of Python 3.14 not False where that may not be seen."""
     try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # of a name with a NUL
+        return entry.is_file() if isinstance(entry, os.DirEntry) else stat.S_ISREG(entry.stat().st_mode)
+    except ValueError:  # of a name with a NUL
+        return False
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
         return False
 
 

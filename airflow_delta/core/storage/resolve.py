@@ -46,10 +46,12 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
             those of the environment (``ambient_prefixes``) are allowed too.
 
     Raises:
-        InvalidStatementError: The URI is blank, as of a template that found no value (never the root of all), holds a NUL
-            character, or names no bucket.
+        InvalidStatementError: The URI is no text, is blank, as of a template that found no value (never the root of all), holds
+            a NUL character, or names no bucket.
         UnsupportedStorageError: No atomic create is known for this filesystem, or its package is not installed.
     """
+    if not isinstance(uri, str):
+        raise InvalidStatementError(statement="the URI of a table", detail=f"it must be a text, found {uri!r:.100}")
     if not uri.strip():
         raise InvalidStatementError(statement="the URI of a table", detail="it is blank")
     if "\0" in uri:

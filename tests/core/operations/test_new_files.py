@@ -155,6 +155,11 @@ def test_partition_folders_are_seen():
         ("[^ab].csv", "b.csv", False),  # as in Hadoop's globs, which COPY INTO has elsewhere
         ("[^ab].csv", "c.csv", True),
         ("[a^].csv", "^.csv", True),
+        ("[!-a].csv", "7.csv", True),  # a dash at either end of a set is itself
+        ("[!-a].csv", "-.csv", False),
+        ("[a-].csv", "-.csv", True),
+        (r"[a\-z].csv", "m.csv", False),
+        (r"[a\]].csv", "].csv", True),
         ("*.{csv,json}", "a.json", True),
         ("*.{csv,json}", "a.xml", False),
         ("*.{csv,json{,.gz}}", "a.json.gz", True),

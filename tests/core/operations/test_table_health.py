@@ -113,6 +113,15 @@ def test_files_behind_a_link_to_a_directory_are_missing_only_where_no_reader_fin
     assert (missing.code, missing.files) == ("MISSING_DATA_FILES", ("p=x/0.parquet",))
 
 
+def test_a_file_whose_name_no_file_can_have_is_missing(real_table):
+    table, name = real_table(), "x" * 300
+    table.commit(adds=table.add("0.parquet", 1, "x"))
+    actions = [json.dumps(add(name, stats=COUNTED, partitionValues={"p": "x"}))]
+    (table.root / commit_path(2)).write_text("\n".join(actions))
+    (missing,) = check_health(table.log).findings
+    assert (missing.code, missing.files) == ("MISSING_DATA_FILES", (name,))
+
+
 def test_without_a_listing_files_are_not_looked_for():
     log = handmade(file("a")).commit(file("lost"))
     assert codes(log, list_files=False) == []

@@ -165,6 +165,7 @@ def test_a_text_becomes_the_statement_of_its_operator(text, statement):
                 ("values > 1", "VALUES (2)"),
                 ("a = 1 AND NOT values <=> table", "TABLE s"),
                 ("a > 1 + values", "SELECT 1"),
+                ("a IS DISTINCT FROM values", "VALUES (2)"),
             ]
         ),
         (

@@ -247,6 +247,14 @@ def test_a_file_or_a_broken_link_at_the_root_is_not_taken_for_a_commit(tmp_path)
             LocalLogStore(str(tmp_path / name)).write_if_absent("_delta_log/0", b"x")
 
 
+def test_a_link_in_a_circle_and_a_name_longer_than_any_are_no_files(tmp_path):
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "x").touch()
+    store = LocalLogStore(str(tmp_path))
+    assert [file.path for listed in (store.list_from(""), store.list_all()) for file in listed] == ["x", "x"]
+    assert not any(map(store.exists, ["circle", "circle/x", "x" * 300]))
+
+
 def test_a_time_is_in_milliseconds(tmp_path):
     (tmp_path / "x").touch()
     os.utime(tmp_path / "x", ns=(0, 1_600_000_000_123_999_999))

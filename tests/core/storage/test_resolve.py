@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pyarrow.fs
 import pytest
 
@@ -33,6 +35,12 @@ def test_a_filesystem_without_a_known_atomic_create_is_refused(uri):
 @pytest.mark.parametrize("uri", ["", "  "])
 def test_a_blank_uri_is_not_the_root_of_the_filesystem(uri):
     with pytest.raises(InvalidStatementError):
+        log_store_for(uri)
+
+
+@pytest.mark.parametrize("uri", [None, 7, Path("/tables/x")], ids=str)
+def test_what_is_no_text_is_no_uri(uri):
+    with pytest.raises(InvalidStatementError, match="must be a text, found"):
         log_store_for(uri)
 
 

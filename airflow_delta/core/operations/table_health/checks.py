@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from airflow_delta.core.errors import DeltaError, InvalidTablePropertyError
+from airflow_delta.core.errors import DeltaError, InvalidTablePropertyError, StorageAccessError, StorageUnavailableError
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, checksum_path, commit_path, parse_name
 from airflow_delta.core.log.last_checkpoint import hinted_version
@@ -20,6 +20,7 @@ from airflow_delta.core.operations.table_health.finding import Finding, Severity
 from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE, InspectedTable
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
 from airflow_delta.core.storage.file_locator import FileLocator
+from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.table_properties import (
@@ -186,9 +187,12 @@ def _not_behind_links(table: InspectedTable, paths: pa.ChunkedArray) -> pa.Chunk
     def is_there(path: str) -> bool:
         try:
             filesystem, place = locate(path)
-        except DeltaError:  # no reader finds it either
+            found = read_data(lambda: filesystem.get_file_info(place), table=table.log.table_uri, file=path)
+        except (StorageAccessError, StorageUnavailableError):
+            raise
+        except DeltaError:  # no reader finds it either, as under a name longer than a file's
             return False
-        return bool(filesystem.get_file_info(place).type == pafs.FileType.File)
+        return bool(found.type == pafs.FileType.File)
 
     return paths.filter(pa.array([not is_there(path) for path in paths.to_pylist()], pa.bool_()))
 
