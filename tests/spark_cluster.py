@@ -103,6 +103,7 @@ class SparkCluster:
             "deploy.recoveryMode": "FILESYSTEM",
             "deploy.recoveryDirectory": self.folder / "recovery",
             "port.maxRetries": 0,
+            "master.rest.enabled": "false",  # its port is the same for all clusters of a machine
         }
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {
             "SPARK_HOME": str(HOME),

@@ -36,6 +36,7 @@ __all__ = [
     "HAS_TRIGGER_KILLS",
     "MAPPED_FLAG",
     "NEVER_EXPIRE",
+    "ArgNotSet",
     "RetryAction",
     "RetryDecision",
     "RetryPolicy",
@@ -109,6 +110,13 @@ try:
 except ModuleNotFoundError:
     SharedStreamProducer = object  # type: ignore[assignment,misc]
     HAS_SHARED_STREAMS = False
+
+try:  # private, and the only name of what stands for the XCom of a skipped task before Airflow 3.2
+    from airflow.sdk.definitions._internal.types import ArgNotSet
+except ImportError:
+
+    class ArgNotSet:  # type: ignore[no-redef]
+        """The class of no value."""
 
 
 def check_feature(feature: str, *, is_there: bool, needed: str) -> None:

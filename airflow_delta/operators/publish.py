@@ -7,12 +7,11 @@ from typing import Any, cast
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, XComNotFound
 from airflow.sdk import Context, XComArg
-from airflow.sdk.definitions._internal.types import ArgNotSet
 
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.publish import PUBLISHED_KEY, StagedHandle
-from airflow_delta.hooks.airflow_features import was_skipped
+from airflow_delta.hooks.airflow_features import ArgNotSet, was_skipped
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.jobs.catalog_publication import DETAIL, with_publications_of_handles
 from airflow_delta.jobs.result import ResultDocument
