@@ -133,6 +133,7 @@ def test_a_driver_killed_behind_any_commit_commits_each_statement_once(tmp_path,
         "properties": AlterStatement(table=str(silver), changes=(SetProperties({"owner": "us"}),)),
         "checkpoint": CheckpointStatement(table=str(silver)),
         "delete": DeleteStatement(table=str(bronze), where="id = 3"),
+        "last_gate": ExpectStatement(table=str(silver), expect="id < 4"),  # that the driver still runs when it is killed
     }
     run = run_task(lambda: statements_operator(statements=statements, conn_id="spark_local"), retries=1)
     assert (killer.killed is not None, run.state, len(run.errors)) == (True, "success", 1)
