@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_delta.core.foreign_values import json_value, natural_number, printable
+from airflow_delta.core.wording import counted as counted  # noqa: PLC0414 - templates find it here
 
 UNKNOWN = "–"  # noqa: RUF001 - an en dash, as tables have it where nothing is known
 
