@@ -180,11 +180,9 @@ def was_skipped(ti: Any, task_id: str) -> bool:
 
 
 def _state_of(ti: Any, task_id: str) -> str | None:
-    """The state of a task of the same run: of that with this task's map index, else of the one that is not mapped."""
-    is_mapped = ti.map_index is not None and ti.map_index >= 0
-    places = {f"{task_id}_{ti.map_index}": ti.map_index} if is_mapped else {}
-    found = (_states_of(ti, task_id, index).get(name) for name, index in (places | {task_id: -1}).items())
-    return next(filter(None, found), None)
+    """The state of a task of the same run; of a mapped one, or a mapped task group, that with this task's index."""
+    mapped = None if ti.map_index is None or ti.map_index < 0 else ti.map_index
+    return _states_of(ti, task_id, mapped).get(task_id if mapped is None else f"{task_id}_{mapped}")
 
 
 def _states_of(ti: Any, task_id: str, map_index: int | None) -> dict[str, str]:

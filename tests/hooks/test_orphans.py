@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -16,7 +17,7 @@ from airflow_delta.hooks.spark_target import SparkTarget
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.operators.submission import spec_argument
 
-TOKEN, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+TOKEN, OTHER = uuid4().hex, uuid4().hex  # of this run alone: another one of these tests may go on beside it
 DRIVER = "print('up', flush=True); input()"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + DRIVER
 
