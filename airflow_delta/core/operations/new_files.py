@@ -20,7 +20,8 @@ _HIDDEN = r"(^|/)(\.|_[^=/]*(/|$))|\._COPYING_$"
 _PARTITIONED = r"^[^/=]+=[^/]*/"
 
 _TOKEN = re.compile(r"\\.|\*\*/|\*\*|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-_MEMBER = re.compile(r"\\.|.", re.DOTALL)
+_SPAN = re.compile(r"(\\.|.)(?:-(\\.|.))?", re.DOTALL)
+"""A character of a set, or two with all those between them; a dash at either end is itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +171,18 @@ def _token_regex(token: str) -> str:
             return "[^/]"
     if token[0] == "[" and len(token) > 1:
         negated = token[1] in "!^"
-        members = _MEMBER.findall(token[2 if negated else 1 : -1])
-        ends = {0, len(members) - 1}  # where a dash stands for itself, not for the characters between two others
-        regexes = ("-" if part == "-" and at not in ends else _literal(part) for at, part in enumerate(members))
-        return f"[{'^/' if negated else ''}{''.join(regexes)}]"
+        members = "".join(_span_regex(*span) for span in _SPAN.findall(token[2 if negated else 1 : -1]))
+        return f"[^/{members}]" if negated else f"[{members}]"
     return _literal(token)
+
+
+def _span_regex(first: str, last: str) -> str:
+    """Part of a set of characters: all from the first to the last but the slash, which no set stands for."""
+    low, high = first[-1], (last or first)[-1]
+    if low <= "/" <= high:
+        below, above = (low, chr(ord("/") - 1)), (chr(ord("/") + 1), high)
+        return "".join(f"{_literal(one)}-{_literal(other)}" for one, other in (below, above) if one <= other)
+    return _literal(low) if low == high else f"{_literal(low)}-{_literal(high)}"
 
 
 def _literal(token: str) -> str:

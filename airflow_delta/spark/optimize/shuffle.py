@@ -46,6 +46,8 @@ _MESSAGE_NAMES = ("output", "bucket", "rows", "content")
 _PIECE_BYTES = 8 << 20, 64 << 20
 """Of rows that are ordered at once, at least and at most: memory for small pieces is used again, that for large ones is new."""
 _MESSAGE_BYTES = 1 << 19  # of one bucket, about
+_BATCH_BYTES = 256 << 20
+"""Of messages that are sent at once: each has some hundred bytes for each column, and Arrow counts those of a batch in 32 bits."""
 _WRITE_BYTES = 8 << 20
 _NO_COLUMNS = StructType(())
 _FEW_BUCKETS = 1 << 16  # numpy sorts numbers of two bytes in linear time
@@ -131,7 +133,7 @@ class ShuffleWriter:
                 placement = self.placements[int(groups[first])]
                 size = int(np.clip(placement.tree.buckets * _MESSAGE_BYTES, *_PIECE_BYTES))
                 for rows in self._pieces(files.slice(first, end - first), size):
-                    yield self._in_buckets(rows, placement)
+                    yield from self._in_buckets(rows, placement)
 
     def _pieces(self, files: pa.Table, piece_bytes: int) -> Iterator[pa.RecordBatch]:
         """The rows of these files, so many bytes at a time: the more, the fewer and larger are the messages."""
@@ -149,21 +151,23 @@ class ShuffleWriter:
         if pending:
             yield pa.concat_batches(pending)
 
-    def _in_buckets(self, rows: pa.RecordBatch, placement: Placement) -> pa.RecordBatch:
+    def _in_buckets(self, rows: pa.RecordBatch, placement: Placement) -> Iterator[pa.RecordBatch]:
         buckets = placement.buckets_of(rows, self.paths)
         narrow = buckets.astype(np.uint16) if placement.tree.buckets <= _FEW_BUCKETS else buckets
         order = np.argsort(narrow, kind="stable")
         ordered, buckets = rows.take(pa.array(order)), buckets[order]
         bounds = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)] if len(buckets) else [0]
         firsts = buckets[bounds[:-1]]
-        messages = [ordered.slice(first, end - first).serialize() for first, end in pairwise(bounds)]
-        columns = [
-            pa.array(firsts // placement.buckets_per_file + placement.first_output, pa.int32()),
-            pa.array(firsts, pa.int32()),
-            pa.array(np.diff(bounds), pa.int64()),
-            _binary(messages),
-        ]
-        return pa.RecordBatch.from_arrays(columns, names=list(_MESSAGE_NAMES))
+        outputs = firsts // placement.buckets_per_file + placement.first_output
+        columns = [pa.array(outputs, pa.int32()), pa.array(firsts, pa.int32()), pa.array(np.diff(bounds), pa.int64())]
+        begin, size, messages = 0, 0, []
+        for stop, (first, end) in enumerate(pairwise(bounds), start=1):
+            messages.append(ordered.slice(first, end - first).serialize())
+            size += messages[-1].size
+            if size >= _BATCH_BYTES or stop == len(firsts):
+                described = [column[begin:stop] for column in columns]
+                yield pa.RecordBatch.from_arrays([*described, _binary(messages)], names=list(_MESSAGE_NAMES))
+                begin, size, messages = stop, 0, []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +239,6 @@ class OutputWriter:
 
 def _binary(values: Sequence[pa.Buffer]) -> pa.BinaryArray:
     """The values as one array, copied once; ``pa.array`` takes bytes, each of which is a copy already."""
-    offsets = np.cumsum([0, *(value.size for value in values)], dtype=np.int32)
-    data = np.concatenate([np.frombuffer(value, np.uint8) for value in values]) if values else np.array([], np.uint8)
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    offsets = pa.array(np.cumsum([0, *(value.size for value in values)])).cast(pa.int32())
+    data = np.concatenate([np.frombuffer(value, np.uint8) for value in values])
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, offsets.buffers()[1], pa.py_buffer(data)])

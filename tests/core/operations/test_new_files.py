@@ -159,6 +159,13 @@ def test_partition_folders_are_seen():
         ("[!-a].csv", "-.csv", False),
         ("[a-].csv", "-.csv", True),
         (r"[a\-z].csv", "m.csv", False),
+        ("d[+-9]a.csv", "d/a.csv", False),  # no set stands for the slash between folders
+        ("d[+-9]a.csv", "d.a.csv", True),
+        ("d[+-9]a.csv", "d0a.csv", True),
+        ("d[.-/]a.csv", "d.a.csv", True),
+        ("d[/-0]a.csv", "d/a.csv", False),
+        ("[a-c-e].csv", "-.csv", True),
+        ("[a-c-e].csv", "d.csv", False),
         (r"[a\]].csv", "].csv", True),
         ("*.{csv,json}", "a.json", True),
         ("*.{csv,json}", "a.xml", False),
@@ -176,7 +183,7 @@ def test_patterns_are_globs(pattern, path, fits):
     assert pc.match_substring_regex(pa.array([path]), glob_regex(pattern)).to_pylist() == [fits]
 
 
-@pytest.mark.parametrize("pattern", ["[b-a]", "*[z-a]/x"])
+@pytest.mark.parametrize("pattern", ["[b-a]", "*[z-a]/x", "[/]", "[0-/]"])
 def test_what_is_no_glob_is_refused(pattern):
     with pytest.raises(InvalidStatementError, match="is not a glob"):
         glob_regex(pattern)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import write_deltalake
 
 from airflow_delta.core.data_files import StatisticsSelection
@@ -12,6 +13,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.spark.io.map_files import TASK, FileShares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc
+from airflow_delta.spark.optimize import shuffle
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn
 from airflow_delta.spark.optimize.partition_tree import build_partition_tree
 from airflow_delta.spark.optimize.sampling import GROUP, SEED, STEP, SampleWorker, packed, unpacked
@@ -32,7 +34,9 @@ def test_a_sample_is_packed_without_keywords_which_numpy_before_2_2_takes_for_na
     assert (found.values.tolist(), found.is_null.tolist()) == ([3, 1, 2] * 2, [False, True, False] * 2)
 
 
-def test_rows_are_sampled_and_shuffled_into_their_files(tmp_path):
+@pytest.mark.parametrize("batch_bytes", [256 << 20, 1])
+def test_rows_are_sampled_and_shuffled_into_their_files(tmp_path, monkeypatch, batch_bytes):
+    monkeypatch.setattr(shuffle, "_BATCH_BYTES", batch_bytes)
     for part in range(3):
         ids = range(part, 3_000, 3)
         write_deltalake(tmp_path, pa.table({"id": ids, "s": [f"s{id_ * 7919 % 3_001:04}" for id_ in ids]}), mode="append")
@@ -59,7 +63,9 @@ def test_rows_are_sampled_and_shuffled_into_their_files(tmp_path):
     columns = CopiedColumns(schema=schema, row_ids=None)
     shares = FileShares(files=to_ipc(shared), stride=1)
     writer = ShuffleWriter(table=table, columns=columns, paths=(("s",),), placements=placements, shares=shares)
-    messages = pa.Table.from_batches(writer(iter(tasks))).sort_by([("output", "ascending"), ("bucket", "ascending")])
+    batches = list(writer(iter(tasks)))
+    assert len(batches) == 3 if batch_bytes > 1 else [len(batch) for batch in batches] == [1] * 21
+    messages = pa.Table.from_batches(batches).sort_by([("output", "ascending"), ("bucket", "ascending")])
     output_writer = OutputWriter(table=table, directory="new", columns=columns, selection=StatisticsSelection(), codec="snappy")
     written = pa.Table.from_batches(output_writer(iter(messages.to_batches()))).to_pylist()
 
