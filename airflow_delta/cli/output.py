@@ -26,6 +26,7 @@ from airflow_delta.core.operations.table_health import Finding, Severity, TableH
 from airflow_delta.core.operations.vacuum import VacuumResult
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.snapshot.snapshot_difference import FileTotals, SnapshotDifference
+from airflow_delta.core.wording import counted
 
 SHOWN = 50  # rows of a table for people; programs get all
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.HINT: "cyan"}
@@ -120,7 +121,7 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool, most: int = SHOWN
 
 def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
     """What the table is."""
-    counted = snapshot.files(columns=("size", "deletion_vector"))
+    measured = snapshot.files(columns=("size", "deletion_vector"))
     protocol, metadata = snapshot.protocol, snapshot.metadata
     found: dict[str, Any] = {
         "table": snapshot.table_uri,
@@ -132,9 +133,9 @@ def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
         "createdTime": metadata.created_time,
         "columns": {field.name: f"{field.type}{'' if field.nullable else ' NOT NULL'}" for field in snapshot.schema.fields},
         "partitionColumns": list(metadata.partition_columns),
-        "numFiles": len(counted),
-        "sizeInBytes": pc.sum(counted["size"]).as_py() or 0,
-        "numDeletionVectors": len(counted) - counted["deletion_vector"].null_count,
+        "numFiles": len(measured),
+        "sizeInBytes": pc.sum(measured["size"]).as_py() or 0,
+        "numDeletionVectors": len(measured) - measured["deletion_vector"].null_count,
         "properties": dict(sorted(metadata.configuration.items())),
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
@@ -166,7 +167,7 @@ def files(found: pa.Table, *, as_json: bool) -> None:
             _short(row["partition_values"]),
             str(descriptor["cardinality"]) if descriptor else "",
         )
-    _print(table, f"{len(found):,} files, {_size(pc.sum(found['size']).as_py() or 0)}" + _not_shown(len(found)))
+    _print(table, f"{counted(len(found), 'file')}, {_size(pc.sum(found['size']).as_py() or 0)}" + _not_shown(len(found)))
 
 
 def difference(found: SnapshotDifference, *, as_json: bool) -> None:
@@ -204,7 +205,7 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
     verb = "would be deleted (dry run; add --run to delete)" if found.dry_run else "deleted"
     kept = (_shown(f"kept by pin: {_pin(pin)}") for pin in found.pins)
     damaged = map(_shown, found.damaged_pins)
-    _print(table, *kept, *damaged, f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
+    _print(table, *kept, *damaged, f"{counted(found.files, 'file')}, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
 
 
 def result(found: Any, *, as_json: bool) -> None:
@@ -353,8 +354,8 @@ def _pin(pin: Pin) -> str:
 
 
 def _totals(found: FileTotals) -> str:
-    rows = "an unknown number of" if found.rows is None else f"{found.rows:,}"
-    return f"{found.files:,} files, {_size(found.bytes)}, {rows} rows"
+    rows = "an unknown number of rows" if found.rows is None else counted(found.rows, "row")
+    return f"{counted(found.files, 'file')}, {_size(found.bytes)}, {rows}"
 
 
 def _time(milliseconds: int) -> str:

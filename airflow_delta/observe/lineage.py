@@ -7,7 +7,7 @@ looked up here: the listener calls in a process of its own, which must not talk 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow.providers.openlineage.extractors import OperatorLineage
@@ -54,9 +54,10 @@ def lineage_of_outcome(document: ResultDocument) -> Lineage:
 def _read(result: OperationResult) -> list[tuple[str, int]]:
     """The tables that a statement read, with their versions."""
     pins = result.details.get("pins") if result.operation == "PIN" else None
-    sources = [*result.sources, *(pins if isinstance(pins, list) else ())]
-    own = [] if result.committed else [{"table": result.table, "version": result.version}]
-    found = [(source.get("table"), natural_number(source.get("version"))) for source in [*sources, *own]]
+    own = () if result.committed else ({"table": result.table, "version": result.version},)
+    sources = [*result.sources, *(pins if isinstance(pins, list) else ()), *own]
+    named = [source for source in sources if isinstance(source, Mapping)]
+    found = [(source.get("table"), natural_number(source.get("version"))) for source in named]
     return [(table, version) for table, version in found if isinstance(table, str) and version is not None]
 
 

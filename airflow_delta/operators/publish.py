@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException, XComNotFou
 from airflow.sdk import Context, XComArg
 
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
-from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.fields import is_template, shortened
 from airflow_delta.core.statements.publish import PUBLISHED_KEY, StagedHandle
 from airflow_delta.hooks.airflow_features import ArgNotSet, was_skipped
 from airflow_delta.hooks.checked_arguments import without_run
@@ -45,8 +45,13 @@ class _DeltaStagedOperator(DeltaCoreOperator):
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator; a task that was skipped has no handle, and None stands for it."""
         given = self.handles if isinstance(self.handles, list | tuple) else [self.handles]
-        if not (isinstance(content, XComArg) and any(content is handle for handle in given)):
-            return super().render_template(content, context, jinja_env, seen_oids)
+        is_handle = any(content is handle for handle in given)
+        if not (isinstance(content, XComArg) and is_handle):
+            rendered = super().render_template(content, context, jinja_env, seen_oids)
+            found = rendered if isinstance(rendered, list | tuple) else [rendered]
+            if is_handle and isinstance(content, str) and None in found:  # of a DAG with render_template_as_native_obj
+                raise self.invalid(f"expected the XCom delta_staged of a task that staged, found None for {shortened(content)}")
+            return rendered
         try:
             rendered = super().render_template(content, context, jinja_env, seen_oids)
         except XComNotFound:

@@ -72,7 +72,7 @@ def test_ten_small_files_in_one_partition_are_compacted():
     assert (requested.min_files, requested.small_file_size) == (10, 16 << 20)
     (step,) = result.details["steps"]
     assert (step["due"], step["done"], step["version"], step["metrics"]) == (True, True, 7, {"a": 1})
-    assert step["why"] == "10 files (10 bytes) lie in partitions that have 10 or more files below 16,777,216 bytes"
+    assert step["why"] == "10 files (10 bytes) in partitions that have 10 or more files below 16,777,216 bytes"
     assert (result.version, result.committed, result.metrics) == (7, True, {"a": 1})
 
 
@@ -99,8 +99,8 @@ def in_cube(number, cube, **fields):
     [
         ([in_cube(n, "one") for n in range(30)], None),
         ([in_cube(n, "one") for n in range(30)] + [small(n) for n in range(30, 39)], None),
-        ([small(n, size=16 << 30) for n in range(9)], "9 files (154,618,822,656 bytes) are not clustered yet"),
-        ([in_cube(n, "one") for n in range(30)] + [small(n) for n in range(30, 40)], "10 files (10 bytes) are not"),
+        ([small(n, size=16 << 30) for n in range(9)], "9 files (154,618,822,656 bytes) not clustered yet"),
+        ([in_cube(n, "one") for n in range(30)] + [small(n) for n in range(30, 40)], "10 files (10 bytes) not"),
         ([in_cube(n, f"cube{n % 2}") for n in range(4)], "2 small cubes can become one"),
         ([in_cube(n, f"large{n}", size=101 << 30) for n in range(12)], None),
     ],
@@ -110,7 +110,7 @@ def test_a_clustered_table_is_optimized_for_files_that_are_in_no_order_yet_howev
     optimizer = Optimizer()
     (step,) = run(clustered(*files), optimizer, steps=["optimize"]).details["steps"]
     assert (step["due"], len(optimizer.requested)) == (why is not None, int(why is not None))
-    assert step["why"].startswith(why or ("9 files (9 bytes) are not" if len(files) == 39 else "all files are in their order"))
+    assert step["why"].startswith(why or ("9 files (9 bytes) not" if len(files) == 39 else "all files are in their order"))
 
 
 def test_without_spark_an_optimize_is_only_reported_as_due():
@@ -146,7 +146,7 @@ def test_a_checkpoint_that_cannot_be_read_is_replaced():
     log = HandmadeLog().create(small(1)).commit()
     log.store.write(checkpoint_path(1), b"no Parquet")
     result = run(log.log, steps=["checkpoint"])
-    assert steps(result, "why") == {"checkpoint": "1 checkpoints cannot be read"}
+    assert steps(result, "why") == {"checkpoint": "1 checkpoint cannot be read"}
     log.remove_commits(0)
     assert log.paths() == ["f1"]
 
@@ -194,7 +194,7 @@ def test_vacuum_and_cleanup_delete_what_retention_allows(aged):
     assert not aged.store.exists(commit_path(0))
     assert aged.store.exists(commit_path(3))
     vacuum = next(step for step in result.details["steps"] if step["step"] == "vacuum")
-    assert vacuum["why"] == "1 files (3 bytes) belong to no version within the retention, and to no pinned one"
+    assert vacuum["why"] == "1 file (3 bytes) of no version within the retention, and of no pinned one"
     assert vacuum["metrics"] == {"numDeletedFiles": 1, "sizeOfDataToDelete": 3}
     assert vacuum["version"] == result.version == 8
     assert steps(run(aged), "due") == dict.fromkeys(STEPS, False)

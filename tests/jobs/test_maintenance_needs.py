@@ -35,4 +35,4 @@ def test_a_step_is_due_from_its_threshold_on(need, due):
 
 def test_why_holds_the_numbers_that_decided():
     need = needs.of_optimize(files=12, size=3_000, small_file_size=16 << 20, min_files=10)
-    assert need.why == "12 files (3,000 bytes) lie in partitions that have 10 or more files below 16,777,216 bytes"
+    assert need.why == "12 files (3,000 bytes) in partitions that have 10 or more files below 16,777,216 bytes"

@@ -85,7 +85,7 @@ def test_a_checkpoint_that_followed_a_commit_is_not_due_again(table):
     log.alter().set_properties({"owner": "y"})
     found = table_detail(log.refresh(), BestEffort())
     [need] = [need for need in found["maintenance"] if need["step"] == "checkpoint"]
-    assert (need["due"], need["why"].split(" commits")[0]) == (False, "every reader reads 1")
+    assert (need["due"], need["why"].split(";")[0]) == (False, "every reader reads 1 commit")
 
 
 def test_what_cannot_be_read_is_a_warning_and_the_rest_is_there(table, monkeypatch):

@@ -134,7 +134,7 @@ def test_publishing_reports_the_commit_to_each_table_and_pinning_each_table_as_r
     entries = [{"table": f"gs://lake/{name}", "version": 4, "published": name != "same"} for name in ("a", "same", "b")]
     published = outcome(table="gs://lake/a", operation="PUBLISH", details={"published": entries})
     assert described(lineage_of_outcome(published)) == ([("same", "4")], [("a", "4", None), ("b", "4", None)])
-    pins = [{"table": "gs://lake/a", "version": 4}, {"table": "gs://lake/b", "version": 8}]
+    pins = [{"table": "gs://lake/a", "version": 4}, "a pin", {"table": "gs://lake/b", "version": 8}]
     pinned = outcome(table="gs://lake/a", operation="PIN", committed=False, details={"pins": pins})
     assert described(lineage_of_outcome(pinned)) == ([("a", "4"), ("b", "8")], [])
 

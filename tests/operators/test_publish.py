@@ -264,6 +264,17 @@ def test_a_template_of_what_no_task_has_pushed_is_an_error_and_no_skip(stage, ru
     assert (run.state, [type(error) for error in run.errors]) == ("failed", [InvalidStatementError])
 
 
+@pytest.mark.parametrize("are_listed", [True, False])
+def test_a_template_that_gives_nothing_beside_a_handle_is_an_error_and_nothing_is_published(stage, run_task, are_listed):
+    handle = stage("flights")
+    template = "{{ ti.xcom_pull(task_ids='stage', key='delta_stagd') }}"
+    handles = [handle, template] if are_listed else f"{{{{ [params.handle, {template[2:-2]}] }}}}"
+    run = run_task(lambda: DeltaPublishOperator(task_id="publish", handles=handles), native=True, params={"handle": handle})
+    assert (run.state, [type(error) for error in run.errors]) == ("failed", [InvalidStatementError])
+    assert "delta_stagd" in str(run.errors[0])
+    assert rows(handle) == 1
+
+
 def test_the_result_of_a_task_that_has_failed_is_an_error_and_no_skip(stage, run_dag):
     @task_decorator
     def broken():

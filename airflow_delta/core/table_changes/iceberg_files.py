@@ -25,6 +25,7 @@ from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.table_features.iceberg_compat import COMPATIBLE
 from airflow_delta.core.table_features.iceberg_rules import Violation, raise_for
 from airflow_delta.core.table_features.partition_columns import materialized_columns
+from airflow_delta.core.wording import counted
 
 MOST_FILES: Final = 10_000
 """Files whose footers are read to find out; a table with more is refused."""
@@ -59,12 +60,12 @@ def check_files_conform(snapshot: Snapshot, after: Definition, version: int) -> 
 
 
 def _wrong_in_log(files: pa.Table, version: int) -> Iterator[str]:
-    uncounted = files.filter(pc.is_null(files[NUM_RECORDS.name]))
+    uncounted = files["path"].filter(pc.is_null(files[NUM_RECORDS.name]))
     if len(uncounted):
-        yield f"the statistics of {len(uncounted)} files lack the number of rows, of {uncounted['path'][0].as_py()} for one"
-    marked = files.filter(pc.is_valid(files["deletion_vector"]))
+        yield f"{counted(len(uncounted), 'file')} whose statistics lack the number of rows, {uncounted[0].as_py()} for one"
+    marked = files["path"].filter(pc.is_valid(files["deletion_vector"]))
     if version <= 2 and len(marked):  # noqa: PLR2004 (the third allows them)
-        yield f"{len(marked)} files have deletion vectors, {marked['path'][0].as_py()} for one"
+        yield f"{counted(len(marked), 'file')} with deletion vectors, {marked[0].as_py()} for one"
 
 
 def _wrong_in_files(snapshot: Snapshot, paths: list[str], after: Definition, version: int) -> list[str]:

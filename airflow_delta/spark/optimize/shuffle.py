@@ -47,7 +47,7 @@ _PIECE_BYTES = 8 << 20, 64 << 20
 """Of rows that are ordered at once, at least and at most: memory for small pieces is used again, that for large ones is new."""
 _MESSAGE_BYTES = 1 << 19  # of one bucket, about
 _BATCH_BYTES = 256 << 20
-"""Of messages that are sent at once: each has some hundred bytes for each column, and Arrow counts those of a batch in 32 bits."""
+"""Of messages sent at once: each column adds some hundred bytes to one, and Arrow counts those of a batch in 32 bits."""
 _WRITE_BYTES = 8 << 20
 _NO_COLUMNS = StructType(())
 _FEW_BUCKETS = 1 << 16  # numpy sorts numbers of two bytes in linear time

@@ -149,7 +149,7 @@ def test_missing_commits_before_a_commit_of_any_number_are_counted_and_a_few_nam
     log = handmade(file("a"))
     log.store.write(commit_path(10**15), log.store.read(commit_path(0)))
     found = only(log, "COMMITS_MISSING")
-    assert found.text.startswith(f"{10**15 - 1} commits are missing")
+    assert found.text.startswith(f"{10**15 - 1:,} commits missing")
     assert found.files == tuple(map(commit_path, range(1, 6)))
 
 

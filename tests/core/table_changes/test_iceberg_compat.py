@@ -193,7 +193,7 @@ def test_files_without_their_number_of_rows_are_named(make):
     table = make("id long", **{MODE: "name"})
     adds = table.written([{"id": 1}])
     table.commit(adds=adds.set_column(adds.column_names.index("stats"), ADD_FILE.field("stats"), pa.array(["{}"])))
-    with pytest.raises(IcebergCompatError, match="the statistics of 1 files lack the number of rows"):
+    with pytest.raises(IcebergCompatError, match="1 file whose statistics lack the number of rows"):
         table.log.alter().set_properties({V2: "true"})
 
 

@@ -21,6 +21,7 @@ from airflow_delta.core.operations.iceberg.bounds import FileBounds, bounded_col
 from airflow_delta.core.operations.unneeded_files import unencoded
 from airflow_delta.core.schema import StructField, StructType, physical_name
 from airflow_delta.core.schema.partition_values import texts_of_key, typed_values
+from airflow_delta.core.wording import counted
 
 CHUNK: Final = 2_000
 """Files that are Python objects at once, and those of one manifest: a file that goes costs writing its manifest anew."""
@@ -45,7 +46,7 @@ def check_convertible(files: pa.Table, *, table: str) -> None:
     """
     marked = pc.is_valid(files["deletion_vector"])
     if pc.any(marked, min_count=0).as_py():
-        detail = f"{pc.sum(marked).as_py()} files have deletion vectors, for which no Iceberg metadata is written"
+        detail = f"{counted(pc.sum(marked).as_py(), 'file')} with deletion vectors, for which no Iceberg metadata is written"
         raise IcebergConversionError(
             table=table, detail=detail, cure="purge them (REORG); the commit of that converts the table"
         )

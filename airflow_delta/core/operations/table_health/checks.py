@@ -30,6 +30,7 @@ from airflow_delta.core.transaction.table_properties import (
     checkpoint_interval,
     deleted_file_retention,
 )
+from airflow_delta.core.wording import counted
 
 _EXAMPLES = 5
 _DAY = 86_400_000  # milliseconds
@@ -64,7 +65,7 @@ def gaps(table: InspectedTable) -> Iterator[Finding]:
         holes = (version for before, after in pairwise(commits) for version in range(before + 1, after))
         yield _warning(
             "COMMITS_MISSING",
-            f"{missing} commits are missing between others: right after them, only a checkpoint's version can be read",
+            f"{counted(missing, 'commit')} missing between others: right after them, only a checkpoint's version can be read",
             "restore the commit files from a backup; if these versions are not needed, no action is needed",
             tuple(map(commit_path, islice(holes, _EXAMPLES))),
         )
@@ -116,7 +117,7 @@ def overdue_checkpoint(table: InspectedTable) -> Iterator[Finding]:
     if table.commits_since_checkpoint > _OVERDUE * interval:
         yield _hint(
             "CHECKPOINT_OVERDUE",
-            f"every reader reads {table.commits_since_checkpoint} commits; a checkpoint is due every {interval}",
+            f"every reader reads {counted(table.commits_since_checkpoint, 'commit')}; a checkpoint is due every {interval}",
             "write a checkpoint (airflow-delta checkpoint)",
         )
 
@@ -146,7 +147,7 @@ def doubled_files(table: InspectedTable) -> Iterator[Finding]:
     if len(doubled):
         yield _error(
             "DOUBLED_DATA_FILES",
-            f"{len(doubled)} data files are live more than once: their rows are read more than once",
+            f"{counted(len(doubled), 'data file')} live more than once: the rows are read more than once",
             "restore the table to a version before that",
             tuple(doubled[:_EXAMPLES].to_pylist()),
         )
@@ -172,7 +173,7 @@ def missing_files(table: InspectedTable) -> Iterator[Finding]:
     if len(changed):
         yield _warning(
             "DATA_FILES_CHANGED",
-            f"{len(changed)} data files differ in size from the log: something else overwrote them",
+            f"{counted(len(changed), 'data file')} of another size than the log says: overwritten by something else",
             "restore them from a backup, or rewrite them by OPTIMIZE if their rows are right",
             tuple(changed[:_EXAMPLES].to_pylist()),
         )
@@ -205,7 +206,7 @@ def missing_statistics(table: InspectedTable) -> Iterator[Finding]:
     if len(without):
         yield _hint(
             "STATISTICS_MISSING",
-            f"{len(without)} files have no statistics: every query reads them, and merges conflict over them",
+            f"{counted(len(without), 'file')} without statistics: every query reads them, and merges conflict over them",
             "compute them (DeltaLog.recompute_statistics)",
             tuple(without[:_EXAMPLES].to_pylist()),
         )
@@ -228,7 +229,7 @@ def unneeded_storage(table: InspectedTable) -> Iterator[Finding]:
         size = pc.sum(table.unneeded["size"]).as_py()
         yield _hint(
             "VACUUM_DUE",
-            f"{len(table.unneeded)} files ({size:,} bytes) belong to no version within the retention",
+            f"{counted(len(table.unneeded), 'file')} ({size:,} bytes) of no version within the retention",
             "vacuum (airflow-delta vacuum, DeltaVacuumOperator)",
             tuple(table.unneeded["path"][:_EXAMPLES].to_pylist()),
         )

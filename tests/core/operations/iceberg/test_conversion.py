@@ -234,7 +234,7 @@ def test_rows_that_deletion_vectors_hide_are_not_said_wrong(make):
     marked = files.set_column(index, files.schema.field(index), pa.array([vector], files.schema.field(index).type))
     removes = removes_of(files, deletion_timestamp=1, data_change=True)
     result = table.commit(adds=marked, removes=removes)
-    assert "1 files have deletion vectors" in result.hook_failures[0]
+    assert "1 file with deletion vectors" in result.hook_failures[0]
     assert [row["id"] for row in table.by_pyiceberg()] == [1, 2]  # as of the version before
     table.commit(removes=removes_of(table.snapshot.files(), deletion_timestamp=1, data_change=True))
     assert table.by_pyiceberg() == []

@@ -217,7 +217,7 @@ def test_rows_that_a_lost_commit_hid_by_deletion_vectors_stay_unconverted(make):
     table.append({"id": 1, "v": "a"}, {"id": 2, "v": "b"})
     assert mark_rows_as_deleted(table).hook_failures
     result = table.append({"id": 3, "v": "c"})
-    assert "1 files have deletion vectors" in result.hook_failures[0]
+    assert "1 file with deletion vectors" in result.hook_failures[0]
     assert [row["id"] for row in table.by_pyiceberg()] == [1, 2]  # as of the version before
 
 
