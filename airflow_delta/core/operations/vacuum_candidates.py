@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
@@ -33,6 +34,7 @@ _NOTE_KEY = "latestCommitVersionOutsideOfRetentionWindow"
 _INVENTORY = pa.schema([("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())])
 _LISTED_AT_ONCE = 1 << 13  # few enough for the garbage collector to find them young
 _COMMITS_AT_ONCE = 1000
+_THREADS = 16
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
@@ -187,7 +189,9 @@ def _logs_of_other_tables(store: LogStore, paths: pa.ChunkedArray) -> pa.Table:
     """
     directories = pc.replace_substring_regex(paths, "(?s)/?[^/]*$", "").unique().to_pylist()
     above = {parent for directory in directories for parent in _ancestors(directory) if "=" not in parent.rpartition("/")[2]}
-    logs = [found.path for directory in sorted(above) for found in islice(store.list_from(f"{directory}/{LOG_DIRECTORY}"), 1)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = pool.map(lambda directory: next(iter(store.list_from(f"{directory}/{LOG_DIRECTORY}")), None), sorted(above))
+        logs = [status.path for status in found if status is not None]
     zeros = pa.array([0] * len(logs), pa.int64())
     return pa.table([pa.array(logs, pa.string()), zeros, zeros], schema=LISTED_FILE)
 
