@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import Asset, BaseOperator, Context
@@ -20,6 +20,9 @@ from airflow_delta.operators.asset_events import declared, require_asset
 from airflow_delta.watch.asset_uri import name_of_asset, sanitize_uri
 from airflow_delta.watch.start import Start
 
+if TYPE_CHECKING:
+    from airflow_delta.core.storage.log_store import LogStore
+
 STATE_KEY = "airflow_delta.due"
 
 
@@ -28,8 +31,9 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
 
     The first task of a DAG that reacts to commits. The events that start such a DAG may come twice, late, together or not at
     all; this task ignores them and reads the table's log. What a run was given counts as processed once the run as a
-    whole has succeeded; of a run that failed, the next one gets it again. A cleared run gets its own versions again. So every
-    version is processed at least once, and exactly once where ``max_active_runs`` is 1.
+    whole has succeeded; of a run that failed, the next one gets it again. A cleared run gets its own versions again, unless
+    its task is now of another table. So every version is processed at least once, and exactly once where ``max_active_runs``
+    is 1.
 
     The return value is a dict, and each of its values an XCom of its own: ``from_version`` and ``to_version``, the first and
     last new version; ``previous_version``, the one before; ``gap``, whether commits between them were cleaned up; ``reset``,
@@ -82,9 +86,10 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
             InvalidStatementError: The operator is mapped, and its asset is not among the inlets.
         """
         state = task_state(context, self._hook, self._place)
+        store = self._hook.log_store(self._place)
         own: Any = state.get(STATE_KEY)
-        if own is None:
-            own = self._due(context)
+        if own is None or own["table"] != sanitize_uri(store.table_uri):
+            own = self._due(store, context)
             state.set(STATE_KEY, own, retention=NEVER_EXPIRE)
         self.log.info("Versions %s to %s of %s are new", own["from_version"], own["to_version"], own["table"])
         for key, value in own.items():
@@ -103,11 +108,10 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         named = name_of_asset(self.asset.uri)
         return self.asset.uri if named is None else str(named[1])
 
-    def _due(self, context: Context) -> dict[str, Any]:
+    def _due(self, store: LogStore, context: Context) -> dict[str, Any]:
         from airflow_delta.watch.processed_versions import due_versions
 
         ti = context["ti"]
-        store = self._hook.log_store(self._place)
         key = f"airflow_delta.processed.{ti.dag_id}.{ti.task_id}"
         if ti.map_index is not None and ti.map_index >= 0:  # another table for each index, and the asset may be one for all
             key += f".{hashlib.sha256(store.table_uri.encode()).hexdigest()[:16]}"

@@ -163,6 +163,35 @@ def test_a_retried_or_cleared_task_gets_its_own_versions(table):
     assert pushed == {**first, "delta_version": 1}
 
 
+def test_a_cleared_task_that_is_now_of_another_table_gets_the_versions_of_that_one(table, tmp_path):
+    """As with ``.expand(table=...)`` over the tables below a folder, once another table has moved the indexes."""
+    other = WatchedTable(tmp_path / "other")
+    other.create(table_id="the-other-table")
+    for _ in range(3):
+        other.write()
+    table.write()
+    ti = SimpleNamespace(
+        dag_id="d",
+        task_id="new",
+        run_id="r",
+        map_index=0,
+        xcom_push=lambda key, value: None,
+        get_dr_count=lambda *_, **__: 0,
+    )
+    context = {"ti": ti, "task_state_store": Memory(), "asset_state_store": OfAnyAsset()}
+
+    def given(of):
+        operator = DeltaNewCommitsOperator(task_id="new", asset=Asset("moved indexes"), table=str(of.root))
+        found = operator.execute(context)
+        return found["table"], found["from_version"], found["to_version"]
+
+    assert given(table) == (table.root.as_uri(), 0, 1)
+    assert given(other) == (other.root.as_uri(), 0, 3)
+    table.write()
+    other.write()
+    assert given(other) == (other.root.as_uri(), 0, 3)
+
+
 def due(table, stored=None, succeeded=(), start="earliest"):
     return due_versions(table.store, stored, start, lambda run_id: run_id in succeeded)
 
