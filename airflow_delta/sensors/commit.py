@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import Context
 
+from airflow_delta.catalogs.errors import TableNameNotFoundError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.fields import is_template, shortened
 from airflow_delta.core.statements.result import NO_TABLE
@@ -121,6 +122,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         self.min_rows: Any = min_rows
         self.fresh_within: Any = fresh_within
         self._begins = [name for name in _BEGINNINGS if getattr(self, name) not in (None, {})]
+        self._has_missed_name = False
 
     def check_arguments(self) -> None:
         """Refuse a wait without a beginning, or with two, and one that no commit can fulfill.
@@ -149,18 +151,31 @@ class DeltaCommitSensor(DeltaWaitSensor):
         """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
         from airflow_delta.watch.commit_watch import CommitWatch, head_version  # noqa: PLC0415 - DAG files need no log
 
-        store = DeltaHook(self.delta_conn_id).log_store(self.table)
         wait, thorough = self.requested_wait(), True
+        try:
+            store = DeltaHook(self.delta_conn_id).log_store(self.table)
+        except TableNameNotFoundError:
+            self._poke_without_name(context, wait)
+            raise
         progress = self._loaded(context) if self._is_stored(wait) else {}
         if progress:
             wait = replace(wait, after=progress["after"], rows=progress["rows"])
         elif self.since is not None:
-            wait, thorough = replace(wait, after=head_version(store)), False
+            after = NO_TABLE if self._has_missed_name else head_version(store)
+            wait, thorough = replace(wait, after=after), False
             self.progress(context).save(wait.progress)
         given = [*self._begins, *(name for name in _CONDITIONS if getattr(self, name))]
         requested = printable(", ".join(f"{name}={getattr(self, name)!r}" for name in given))
         self.log.info("Waiting for a commit after version %s of %s (%s)", wait.after, self.table, requested)
         return CommitWatch(store, wait, thorough=thorough)
+
+    def _poke_without_name(self, context: Context, requested: CommitWait) -> None:
+        """Where the first poke counts and finds no name, keep that there was no table: its first commit comes later."""
+        if self.since is None or self._has_missed_name:
+            return
+        self._has_missed_name = True
+        if not self._loaded(context):
+            self.progress(context).save(requested.progress)
 
     def _is_stored(self, requested: CommitWait) -> bool:
         """Whether there is progress to be kept between two processes of this task run."""

@@ -8,7 +8,10 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
 
+from airflow_delta.catalogs.errors import TableNameNotFoundError
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors import DeltaCommitSensor
 
 
@@ -108,6 +111,26 @@ def test_first_poke_on_a_missing_table_waits_for_its_first_commit(tmp_path):
     assert list(tmp_path.iterdir()) == []
     commit(tmp_path / "t", 0)
     assert sensor(tmp_path / "t", since="first_poke").poke(shared).xcom_value == 0
+
+
+@pytest.mark.parametrize("is_rescheduled", [True, False])
+def test_first_poke_on_a_missing_name_waits_for_the_first_commit_of_its_table(tmp_path, monkeypatch, is_rescheduled):
+    shared, table, names = context(), tmp_path / "t", []
+
+    def log_store(hook, name):
+        if name not in names:
+            raise TableNameNotFoundError(catalog="lake", name=name, detail="the name is not there")
+        return LocalLogStore(str(table))
+
+    monkeypatch.setattr(DeltaHook, "log_store", log_store)
+    waiting = sensor("sales.orders", since="first_poke")
+    for _ in range(2):
+        assert not waiting.poke(shared)
+    commit(table, 0)
+    names.append("sales.orders")
+    if is_rescheduled:
+        waiting = sensor("sales.orders", since="first_poke")
+    assert waiting.poke(shared).xcom_value == 0
 
 
 def test_a_deferrable_sensor_returns_at_once_or_leaves_the_wait_to_the_triggerer(tmp_path):
