@@ -58,12 +58,15 @@ class DeltaRetryPolicy(RetryPolicy):
         self,
         exception: BaseException,
         try_number: int,
-        max_tries: int,  # noqa: ARG002 - the port's signature; Airflow itself keeps to it
+        max_tries: int,
         context: Context | None = None,
     ) -> RetryDecision:
         """Decide by the error's own attributes."""
         if isinstance(exception, LOST_RACES):
-            delay = self._delay(try_number, context["task"].retry_delay if context else self.base)
+            task = context["task"] if context else None
+            # Airflow counts on when a task is cleared.
+            earlier = max(0, max_tries - (task.retries or 0)) if task else 0
+            delay = self._delay(try_number - earlier, task.retry_delay if task else self.base)
             reason = f"{exception.code}: {printable(exception.claim())}"
             return RetryDecision.retry(delay, f"{reason}; again in {delay.total_seconds():.1f} s")
         if isinstance(exception, DeltaError) and not exception.retryable:
@@ -80,9 +83,10 @@ class DeltaRetryPolicy(RetryPolicy):
         return cls(base=timedelta(seconds=data["base"]), cap=timedelta(seconds=data["cap"]))
 
     def _delay(self, try_number: int, retry_delay: timedelta) -> timedelta:
+        """The pause after the try of this number, the first of which is 1."""
         first = min(self.base, retry_delay)
         pauses = Backoff(first=first.total_seconds(), most=self.cap.total_seconds(), jitter=self.jitter)
-        return timedelta(seconds=pauses.length(try_number - 1))
+        return timedelta(seconds=pauses.length(max(try_number - 1, 0)))
 
 
 DEFAULT = DeltaRetryPolicy()

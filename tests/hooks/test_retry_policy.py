@@ -59,10 +59,24 @@ def test_two_tasks_that_met_do_not_wait_equally_long():
 
 
 def test_a_shorter_retry_delay_of_the_task_is_the_first_pause():
-    context = {"task": SimpleNamespace(retry_delay=timedelta(seconds=2))}
+    context = {"task": SimpleNamespace(retries=9, retry_delay=timedelta(seconds=2))}
     assert delays(DeltaRetryPolicy(jitter=lambda: 1.0), tries=3, context=context) == [2, 4, 8]
-    context = {"task": SimpleNamespace(retry_delay=timedelta(hours=1))}
+    context = {"task": SimpleNamespace(retries=9, retry_delay=timedelta(hours=1))}
     assert delays(DeltaRetryPolicy(jitter=lambda: 1.0), tries=1, context=context) == [30]
+
+
+def test_the_first_pause_of_a_cleared_task_is_as_short_as_that_of_a_new_one():
+    """Airflow goes on counting tries behind a clear, and raises ``max_tries`` to their number and the retries."""
+    context = {"task": SimpleNamespace(retries=2, retry_delay=timedelta(minutes=5))}
+    policy = DeltaRetryPolicy(jitter=lambda: 1.0)
+
+    def pause(try_number, max_tries):
+        decision = policy.evaluate(CONFLICT, try_number=try_number, max_tries=max_tries, context=context)
+        return decision.retry_delay.total_seconds()
+
+    assert (pause(1, 2), pause(2, 2)) == (30, 60)
+    assert (pause(6, 7), pause(7, 7)) == (30, 60)
+    assert (pause(1, 5), pause(2, 1)) == (30, 60)  # its retries were lowered, or raised, since
 
 
 def test_the_reason_says_what_won_and_when_it_goes_on():
