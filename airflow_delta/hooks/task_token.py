@@ -58,7 +58,13 @@ class TaskToken:
 
 
 def task_token(
-    store: StateStore, *, clear_count: int, digest: str, on_clear: OnClear, head: Callable[[], int | None]
+    store: StateStore,
+    *,
+    clear_count: int,
+    digest: str,
+    on_clear: OnClear,
+    head: Callable[[], int | None],
+    version_before_run: Callable[[], int | None],
 ) -> TaskToken:
     """The token of this try: the stored one if it is still valid, else a new one, which is stored.
 
@@ -68,17 +74,27 @@ def task_token(
         digest: Hash of the statement.
         on_clear: Whether a cleared task keeps its token.
         head: Gives the table's version, for a new token.
+        version_before_run: Gives a version that was there before the DAG run, for a table that was made anew since: it has not
+            reached the stored version, behind which its commits would not be found.
     """
-    stored = store.get(STATE_KEY)
+    stored, retention = store.get(STATE_KEY), NEVER_EXPIRE if on_clear == "reuse" else None  # it may be cleared next year
     if stored and stored["digest"] == digest and (on_clear == "reuse" or stored["generation"] == clear_count):
+        if _is_behind(head(), stored["start_version"]):
+            stored = {**stored, "start_version": version_before_run()}
+            store.set(STATE_KEY, stored, retention=retention)
         return TaskToken(token=stored["token"], start_version=stored["start_version"], is_new=False)
     generated = TaskToken(token=uuid.uuid4().hex, start_version=head(), is_new=True)
     store.set(
         STATE_KEY,
         {"token": generated.token, "start_version": generated.start_version, "digest": digest, "generation": clear_count},
-        retention=NEVER_EXPIRE if on_clear == "reuse" else None,  # the run may be cleared next year
+        retention=retention,
     )
     return generated
+
+
+def _is_behind(version: int | None, other: int | None) -> bool:
+    """Whether both are known, and the first is the lower one."""
+    return version is not None and other is not None and version < other
 
 
 def derived_token(

@@ -83,9 +83,6 @@ class Attempt:
 def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | None, on_clear: OnClear) -> TaskToken:
     """The token of the task for this statement: stored where Airflow has a store, else derived."""
     digest, store = statement_digest(statement), context.get("task_state_store")
-    if store is not None:
-        clear_count = context["ti"].max_tries
-        return task_token(store, clear_count=clear_count, digest=digest, on_clear=on_clear, head=lambda: head)
 
     def version_at(time: int) -> int | None:
         from airflow_delta.core.committed import version_before
@@ -95,7 +92,16 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
             return head
         return version_before(hook.delta_log(statement.table), time)
 
-    return derived_token(context, digest=digest, on_clear=on_clear, head=lambda: head, version_before=version_at)
+    if store is None:
+        return derived_token(context, digest=digest, on_clear=on_clear, head=lambda: head, version_before=version_at)
+    return task_token(
+        store,
+        clear_count=context["ti"].max_tries,
+        digest=digest,
+        on_clear=on_clear,
+        head=lambda: head,
+        version_before_run=lambda: version_at(round(1_000 * context["dag_run"].run_after.timestamp())),
+    )
 
 
 def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:

@@ -29,8 +29,15 @@ class DictStore(dict):
         self.pop(key, None)
 
 
-def token_of(store, *, clear_count=1, digest="statement", on_clear="rerun", head=7):
-    return task_token(store, clear_count=clear_count, digest=digest, on_clear=on_clear, head=lambda: head)
+def token_of(store, *, clear_count=1, digest="statement", on_clear="rerun", head=7, before_run=None):
+    return task_token(
+        store,
+        clear_count=clear_count,
+        digest=digest,
+        on_clear=on_clear,
+        head=lambda: head,
+        version_before_run=lambda: before_run,
+    )
 
 
 def test_the_first_try_mints_a_token_and_stores_it_with_the_version_of_the_table():
@@ -44,6 +51,14 @@ def test_a_retry_finds_the_token_and_the_version_of_then():
     store = DictStore()
     first, retry = token_of(store), token_of(store, head=9)
     assert (retry.token, retry.start_version, retry.is_new) == (first.token, 7, False)
+
+
+def test_a_retry_on_a_table_that_was_made_anew_begins_before_the_run_and_stays_there():
+    """The new table has not reached the version of then: a commit in it would be taken for an older one."""
+    store = DictStore()
+    first, anew = token_of(store, head=7), token_of(store, head=3, before_run=-1)
+    assert (anew.token, anew.start_version, anew.is_new) == (first.token, -1, False)
+    assert token_of(store, head=9, before_run=2).start_version == -1
 
 
 @pytest.mark.parametrize("head", [-1, None], ids=["no table", "not visible"])

@@ -1,6 +1,7 @@
 """A worker that does the statement itself may be lost after its commit: the retry finds the commit, and makes no other."""
 
 import json
+import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +40,20 @@ def losing(operator):
     return type(f"Losing{operator.__name__}", (LosesItsWorkerOnce, operator), {})
 
 
+class FindsItsTableMadeAnew:
+    """Before the first try does anything, the table is made anew, with fewer versions; the second loses its worker."""
+
+    def _execute_in_worker(self, log, attempt, origin):
+        if origin.record["try_number"] == 1:
+            shutil.rmtree(attempt.statement.table)
+            write_deltalake(attempt.statement.table, pa.table({"id": [3]}))
+            raise RuntimeError("the table was in the way")
+        done = super()._execute_in_worker(log, attempt, origin)
+        if origin.record["try_number"] == 2:
+            raise RuntimeError("the worker is lost")
+        return done
+
+
 def tokens(table):
     files = sorted((table / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for file in files for line in file.read_text().splitlines()]
@@ -52,6 +67,17 @@ def flights(tmp_path):
     write_deltalake(str(path), pa.table({"id": [1]}))
     write_deltalake(str(path), pa.table({"id": [2]}), mode="append")
     return path
+
+
+def test_a_retry_on_a_table_that_was_made_anew_finds_the_commit_of_the_lost_try(flights, run_task):
+    """The stored start version is one that the new table has not reached: its commits were all taken for older ones."""
+    operator = type("Surprised", (FindsItsTableMadeAnew, DeltaCreateOperator), {})
+    run = run_task(
+        lambda: operator(task_id="task", table=str(flights), columns="id BIGINT", mode="replace", engine="worker"), retries=2
+    )
+    assert (run.state, run.version, len(run.errors)) == ("success", 1, 2)
+    assert run.result["already_committed"] is True
+    assert [token is None for token in tokens(flights)] == [True, False]
 
 
 @pytest.mark.parametrize(
