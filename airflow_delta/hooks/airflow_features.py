@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import airflow.sdk
 from airflow import __version__ as AIRFLOW_VERSION  # noqa: N812 - it is a constant
+from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseTrigger
 from asgiref.sync import sync_to_async
 
@@ -42,6 +43,7 @@ __all__ = [
     "RetryPolicy",
     "SharedStreamProducer",
     "check_feature",
+    "forgets_on_success",
     "is_deferred",
     "run_in_thread",
     "run_in_thread_of",
@@ -132,6 +134,11 @@ def check_feature(feature: str, *, is_there: bool, needed: str) -> None:
     """
     if not is_there:
         raise AirflowFeatureMissingError(feature=feature, version=AIRFLOW_VERSION, needed=needed)
+
+
+def forgets_on_success() -> bool:
+    """Whether Airflow deletes what a task keeps in its state store as soon as the task has succeeded."""
+    return conf.getboolean("state_store", "clear_on_success", fallback=False)
 
 
 def supervisor_pid() -> int | None:

@@ -4,7 +4,8 @@ The token is generated once for each time that the task is to run, and stored be
 cleared task does not: the clear count (``ti.max_tries``) changes when the task is cleared, and neither when it is retried nor
 when another task of the run is cleared. A statement that was changed between two tries gets a token of its own.
 
-Before Airflow 3.3 nothing can be stored, and the token is derived from what is the same in every try: ``derived_token``.
+Before Airflow 3.3 nothing can be stored, and the token is derived from what is the same in every try: ``derived_token``. So it
+is where a cleared task is to find its commit, and Airflow forgets what a task has stored once it has succeeded.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ def task_token(
     on_clear: OnClear,
     head: Callable[[], int | None],
     version_before_run: Callable[[], int | None],
+    derived: Callable[[], TaskToken] | None = None,
 ) -> TaskToken:
     """The token of this try: the stored one if it is still valid, else a new one, which is stored.
 
@@ -76,6 +78,7 @@ def task_token(
         head: Gives the table's version, for a new token.
         version_before_run: Gives a version that was there before the DAG run, for a table that was made anew since: it has not
             reached the stored version, behind which its commits would not be found.
+        derived: Gives the new token, where the store forgets it before a cleared task looks for it. Default: it is random.
     """
     stored, retention = store.get(STATE_KEY), NEVER_EXPIRE if on_clear == "reuse" else None  # it may be cleared next year
     if stored and stored["digest"] == digest and (on_clear == "reuse" or stored["generation"] == clear_count):
@@ -83,7 +86,7 @@ def task_token(
             stored = {**stored, "start_version": version_before_run()}
             store.set(STATE_KEY, stored, retention=retention)
         return TaskToken(token=stored["token"], start_version=stored["start_version"], is_new=False)
-    generated = TaskToken(token=uuid.uuid4().hex, start_version=head(), is_new=True)
+    generated = TaskToken(token=uuid.uuid4().hex, start_version=head(), is_new=True) if derived is None else derived()
     store.set(
         STATE_KEY,
         {"token": generated.token, "start_version": generated.start_version, "digest": digest, "generation": clear_count},

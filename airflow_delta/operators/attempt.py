@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import Context
@@ -22,6 +23,7 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.table_uri import absolute
+from airflow_delta.hooks.airflow_features import forgets_on_success
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import ScratchUriNeededError
 from airflow_delta.hooks.task_token import OnClear, TaskToken, derived_token, task_token
@@ -92,8 +94,9 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
             return head
         return version_before(hook.delta_log(statement.table), time)
 
+    derived = partial(derived_token, context, digest=digest, on_clear=on_clear, head=lambda: head, version_before=version_at)
     if store is None:
-        return derived_token(context, digest=digest, on_clear=on_clear, head=lambda: head, version_before=version_at)
+        return derived()
     return task_token(
         store,
         clear_count=context["ti"].max_tries,
@@ -101,6 +104,7 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
         on_clear=on_clear,
         head=lambda: head,
         version_before_run=lambda: version_at(round(1_000 * context["dag_run"].run_after.timestamp())),
+        derived=derived if on_clear == "reuse" and forgets_on_success() else None,
     )
 
 

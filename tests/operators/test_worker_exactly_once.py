@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -120,6 +122,32 @@ def test_a_cleared_task_makes_its_table_again_or_finds_it(tmp_path, run_task, cl
     )
     assert (run.state, run.version, run.result["already_committed"]) == ("success", version, on_clear == "reuse")
     assert len(set(tokens(tmp_path / "new"))) == DeltaTable(str(tmp_path / "new")).version() + 1 == version + 1
+
+
+class Memory(dict):
+    """A task's state store."""
+
+    def set(self, key, value, *, retention=None):
+        self[key] = value
+
+
+@pytest.mark.parametrize(("on_clear", "versions"), [("rerun", [0, 1]), ("reuse", [0, 0])])
+def test_a_cleared_task_finds_its_table_again_though_airflow_has_forgotten_its_state(tmp_path, monkeypatch, on_clear, versions):
+    """Airflow 3.3 has an option by which a task that succeeds loses what it has stored, so its random token too."""
+    monkeypatch.setenv("AIRFLOW__STATE_STORE__CLEAR_ON_SUCCESS", "True")
+    time = datetime.now(UTC)
+    names = {"dag_id": "d", "task_id": "create", "run_id": "r", "map_index": -1, "id": "i"}
+    dag_run = SimpleNamespace(logical_date=time, run_after=time, start_date=time, run_type=SimpleNamespace(value="manual"))
+
+    def run(try_number, max_tries):
+        operator = DeltaCreateOperator(
+            task_id="create", table=str(tmp_path / "new"), columns="id INT", mode="replace", engine="worker", on_clear=on_clear
+        )
+        ti = SimpleNamespace(**names, try_number=try_number, max_tries=max_tries, xcom_push=lambda key, value: None)
+        result = operator.execute({"ti": ti, "dag_run": dag_run, "task": operator, "task_state_store": Memory()})
+        return result["version"]
+
+    assert [run(1, 0), run(2, 1)] == versions
 
 
 @pytest.mark.parametrize(
