@@ -187,6 +187,17 @@ def test_domains_of_users_keep_their_feature():
     assert "mine" in table.refused("domainMetadata").detail
 
 
+def test_domains_of_the_protocol_that_other_writers_left_end_before_their_feature():
+    table = Table(delta_feature_domainMetadata="supported")
+    domain = DomainMetadata(domain="delta.ofAnotherWriter", configuration="{}")
+    table.log.start_transaction().commit(domains=[domain], operation=Operation(name="SET DOMAIN"))
+    table.log.drop_feature("domainMetadata", origin=Origin(token="t"))
+    assert table.log.refresh().domains == {}
+    assert table.protocol.min_writer_version == 2
+    assert table.operations[2:] == ["DROP FEATURE", "DROP FEATURE"]
+    assert [entry.commit_info.origin.token for entry in table.log.history(2)] == ["t", None]
+
+
 def test_deletion_vectors_must_be_purged_first():
     table = Table(delta_enableDeletionVectors="true")
     table.append("a", DELETION_VECTOR)
