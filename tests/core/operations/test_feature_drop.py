@@ -180,6 +180,27 @@ def test_clustering_goes_when_there_are_no_clustering_columns():
     table.drop("domainMetadata")
 
 
+@pytest.mark.parametrize(
+    "configuration", ['{"clusteringColumns": []}', '{"domainName":"delta.clustering","clusteringColumns":[ ]}']
+)
+def test_no_clustering_columns_are_none_however_another_writer_spells_them(configuration):
+    table = Table()
+    table.log.alter().cluster_by("id")
+    domain = DomainMetadata(domain="delta.clustering", configuration=configuration)
+    table.log.start_transaction().commit(domains=[domain], operation=Operation(name="CLUSTER BY"))
+    table.drop("clustering")
+    assert "delta.clustering" not in table.log.refresh().domains
+
+
+@pytest.mark.parametrize("configuration", ["{}", "[]", "null", "", '{"clusteringColumns":["id"]}'])
+def test_clustering_stays_while_its_domain_does_not_say_that_there_are_no_columns(configuration):
+    table = Table()
+    table.log.alter().cluster_by("id")
+    domain = DomainMetadata(domain="delta.clustering", configuration=configuration)
+    table.log.start_transaction().commit(domains=[domain], operation=Operation(name="CLUSTER BY"))
+    assert table.refused("clustering").detail == "the table has clustering columns"
+
+
 def test_domains_of_users_keep_their_feature():
     table = Table(delta_feature_domainMetadata="supported")
     domain = DomainMetadata(domain="mine", configuration="{}")
