@@ -32,6 +32,15 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def lone_surrogate(text: str) -> str | None:
+    r"""The first half of a character in the text that UTF-8 cannot hold, as ``\ud83d``; None where all are whole."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return ascii(text[error.start])[1:-1]
+    return None
+
+
 def natural_number(value: Any) -> int | None:
     """A count: an int, or its decimal digits, from 0 to the largest long; None for anything else."""
     if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdecimal():

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_delta.core.foreign_values import json_text, json_value, moment, natural_number, printable, printable_lines
+from airflow_delta.core.foreign_values import (
+    json_text,
+    json_value,
+    lone_surrogate,
+    moment,
+    natural_number,
+    printable,
+    printable_lines,
+)
 
 LONG = 1 << 63
 TEXTS = st.text(st.characters(codec=None), max_size=20)
@@ -23,6 +31,11 @@ def test_a_printable_text_has_one_line_and_can_be_encoded(text):
     assert len(shown.splitlines()) <= 1
     shown.encode()
     assert printable(shown) == shown
+
+
+@pytest.mark.parametrize(("text", "found"), [("a\U0001f44d", None), ("a\ud83d", "\\ud83d"), ("\udc4d\ud83d", "\\udc4d")])
+def test_the_first_half_of_a_character_is_named(text, found):
+    assert lone_surrogate(text) == found
 
 
 @pytest.mark.parametrize("text", ["plain", "Jürgen 日本 👍🏽", "C:\\lake", "a\u00a0b"])

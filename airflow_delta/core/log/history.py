@@ -90,6 +90,8 @@ def commit_timestamp(version: int, file_time: int, info: CommitInfo | None, in_c
 def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryEntry]:
     """The commits whose files are there, newest first, none where only checkpoints are left; each is read when its turn comes.
 
+    Commits that a log cleanup deletes meanwhile are left out.
+
     Raises:
         TableNotFoundError: There is neither a commit nor a checkpoint.
         CorruptLogError: A commit info is not a JSON object.
@@ -100,7 +102,13 @@ def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryE
         raise TableNotFoundError(table=store.table_uri)
     times = monotonic_times(commits)
     for version in sorted(commits, reverse=True):
-        yield _entry(store, version, times[version], in_commit)
+        try:
+            entry = _entry(store, version, times[version], in_commit)
+        except LogGapError:
+            if version == listing.latest_version:  # which no cleanup deletes
+                raise
+            continue
+        yield entry
 
 
 def newest(entries: Iterator[HistoryEntry], limit: int | None) -> list[HistoryEntry]:

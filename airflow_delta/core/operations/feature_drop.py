@@ -122,6 +122,18 @@ def _switch_off(log: TableLog, feature: str, origin: Origin | None) -> None:
         transaction.commit(operation=operation, origin=origin)
     if feature == "rowTracking":
         unbackfill(log.start_transaction, origin)
+    if feature == "domainMetadata":
+        _end_domains(log, origin)
+
+
+def _end_domains(log: TableLog, origin: Origin | None) -> None:
+    """End the domains of the protocol that are left, as of features that other writers have: without the feature none can."""
+    transaction = log.start_transaction()
+    snapshot = transaction.snapshot
+    ended = _leftovers(snapshot, "domainMetadata").domains
+    if ended:
+        operation = Operation(name="DROP FEATURE", parameters={"featureName": "domainMetadata"}, changes_data=False)
+        transaction.commit(domains=ended, operation=operation, origin=origin)
 
 
 def _leave_history(log: TableLog, feature: str, *, truncate: bool) -> None:

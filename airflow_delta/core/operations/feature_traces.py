@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata
+from airflow_delta.core.table_changes.clustering import has_no_columns
 from airflow_delta.core.table_changes.expressions import check_constraints
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_features.feature import CLUSTERING, DELETION_VECTORS, FEATURES
@@ -93,7 +94,7 @@ def leftovers(feature: str, metadata: Metadata, domains: Mapping[str, DomainMeta
     owners = [name for name in ending.get(feature, ()) if not name.startswith("delta.")]
     if owners:
         raise Refusal(f"the table has the metadata domains {', '.join(owners)}", "remove these domains first")
-    if feature == "clustering" and CLUSTERING in domains and '"clusteringColumns":[]' not in domains[CLUSTERING].configuration:
+    if feature == "clustering" and CLUSTERING in domains and not has_no_columns(domains[CLUSTERING]):
         raise Refusal("the table has clustering columns", "cluster it by no columns first")
     ended = tuple(replace(domains[name], removed=True) for name in ending.get(feature, ()) if name in domains)
     gone = {"rowTracking": SUSPENDED, "checkpointProtection": PROTECTED_BEFORE}.get(feature)

@@ -42,10 +42,19 @@ def clustering_columns(table: str, schema: StructType, domains: Mapping[str, Dom
         return ()
     try:
         physical = parse_json(domain.configuration)["clusteringColumns"]
-        return tuple(_logical(schema, path) for path in physical)
+        # A list of names for each column, as Delta Spark has it, or one name, as the protocol's example.
+        return tuple(_logical(schema, [path] if isinstance(path, str) else path) for path in physical)
     except (ValueError, LookupError, TypeError, Refusal) as error:
         detail = f"its configuration is {domain.configuration!r:.200}"
         raise CorruptLogError(table=table, file=f"the domain {CLUSTERING}", detail=detail) from error
+
+
+def has_no_columns(domain: DomainMetadata) -> bool:
+    """Whether the domain says that the table is clustered by no columns."""
+    try:
+        return bool(parse_json(domain.configuration)["clusteringColumns"] == [])
+    except (ValueError, LookupError, TypeError):
+        return False
 
 
 def _logical(schema: StructType, path: Sequence[str]) -> ColumnPath:

@@ -20,6 +20,7 @@ from airflow_delta.core.data_files.indexed_columns import (
     false_positives,
 )
 from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWriterFeatureError
+from airflow_delta.core.foreign_values import lone_surrogate, printable
 from airflow_delta.core.table_changes.column_path import parse_path
 from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX
 from airflow_delta.core.table_changes.refusal import Refusal
@@ -202,11 +203,14 @@ def required_by_catalog(identity: Mapping[str, str], replaced: Protocol | None) 
 
 
 def check_texts(properties: Mapping[str, str]) -> None:
-    """Return if names and values are texts; no reader could open a table with others. Raises ``InvalidTablePropertyError``."""
+    """Return if names and values are texts of UTF-8: no table can have others. Raises ``InvalidTablePropertyError``."""
     for name, value in properties.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             detail = f"expected texts as name and value, found {name!r}: {value!r}"
             raise InvalidTablePropertyError(name=str(name), value=str(value), detail=detail)
+        if found := lone_surrogate(name) or lone_surrogate(value):
+            detail = f"expected texts that UTF-8 can hold, found the lone surrogate {found}"
+            raise InvalidTablePropertyError(name=printable(name), value=printable(value), detail=detail)
 
 
 def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:

@@ -9,12 +9,11 @@ from typing import Any
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
 from airflow_delta.core.schema.char_columns import in_step
 from airflow_delta.core.schema.collations import renamed
-from airflow_delta.core.schema.type_widening import is_widening
+from airflow_delta.core.schema.type_widening import TYPE_CHANGES, is_widening
 from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path, path_text
 from airflow_delta.core.table_changes.columns import COMMENT, NewColumn, Position, type_name
 from airflow_delta.core.table_changes.refusal import Refusal
 
-TYPE_CHANGES = "delta.typeChanges"
 ELEMENT, KEY, VALUE = "element", "key", "value"
 
 

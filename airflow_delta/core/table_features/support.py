@@ -11,6 +11,8 @@ from airflow_delta.core.errors import (
     UnsupportedReaderFeatureError,
     UnsupportedWriterFeatureError,
 )
+from airflow_delta.core.schema import parse_schema
+from airflow_delta.core.schema.type_widening import TYPE_CHANGES, unknown_changes
 from airflow_delta.core.table_features.feature import (
     FEATURES,
     FEATURES_READER_VERSION,
@@ -77,6 +79,8 @@ WRITABLE = ROW_FEATURES | {
 PARTLY_READABLE = frozenset({"geospatial", "geospatial-preview", "timestampNanos"})
 """Features that bring types which are not known here: their tables are read without the columns of such types."""
 
+_TYPE_WIDENING = frozenset({"typeWidening", "typeWidening-preview"})
+
 READABLE = PARTLY_READABLE | WRITABLE - {"materializePartitionColumns"}  # which concerns writers only
 """Features of tables that the core reads right."""
 
@@ -139,6 +143,8 @@ def _unreadable(protocol: Protocol, metadata: Metadata | None, known: Collection
         feature = FEATURES.get(name)
         if feature is None or (name not in known and metadata is not None and feature.in_use(metadata)):
             yield name
+    if metadata is not None and f'"{TYPE_CHANGES}"' in metadata.schema_string and _TYPE_WIDENING & reader_features(protocol):
+        yield from unknown_changes(parse_schema(metadata.schema_string))
 
 
 def _unwritable(protocol: Protocol, metadata: Metadata, known: Collection[str]) -> Iterator[str]:

@@ -16,7 +16,9 @@ from airflow_delta.core.errors import (
     UnsupportedWriterFeatureError,
 )
 from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
+from airflow_delta.core.log.file_columns import log_name
 from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.table_features.feature import CATALOG_MANAGED, DELETION_VECTORS, FEATURES, writer_features
 from airflow_delta.core.table_features.iceberg_compat import COMPATIBLE, compat_versions
 from airflow_delta.core.table_features.iceberg_rules import Violation, check_iceberg_compat, raise_for
@@ -49,6 +51,7 @@ def check_commit(
         InvalidStatementError: The user's own text is too long.
         DuplicateActionError: A file, application or domain is named twice.
         InvalidCommitError: A rule of the protocol is broken.
+        InvalidSchemaError: The new schema cannot be read.
         AppendOnlyTableError: Rows would go from a table that only takes appends.
         MissingRecordCountError: A file lacks its number of rows, which a deletion vector or Iceberg compatibility needs.
         IcebergCompatError: The table could not be read as an Iceberg table, as a property says.
@@ -56,6 +59,7 @@ def check_commit(
         UnsupportedReaderFeatureError: The table cannot be read here.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
     """
+    check_readable_again(table, actions)
     check_writable(table, protocol, metadata)
     if actions.commit_info:
         check_user_metadata(actions.commit_info.operation, actions.commit_info.origin.user_metadata)
@@ -72,6 +76,32 @@ def check_commit(
     if versions := compat_versions(metadata.configuration):
         _check_files_for_iceberg(table, actions.adds, versions[0])
     check_rows(table, actions, protocol, metadata, enforces=enforces)
+
+
+def check_readable_again(table: str, actions: CommitActions) -> None:
+    """Return if every reader can read the commit: by one value of another type the table is lost to all of them.
+
+    Raises:
+        InvalidCommitError: A value is not of the type that the protocol says, or a file lacks a required one.
+        InvalidSchemaError: The new schema cannot be read.
+    """
+    others: tuple[Protocol | Metadata | SetTransaction | DomainMetadata | None, ...]
+    others = (actions.protocol, actions.metadata, *actions.transactions, *actions.domains)
+    for action in others:
+        if action is None:
+            continue
+        try:
+            type(action).from_json(action.to_json())
+        except (TypeError, ValueError) as error:
+            detail = f"a {type(action).__name__} holds a value that no reader takes ({error})"
+            raise InvalidCommitError(table=table, detail=detail) from error
+    if actions.metadata:
+        parse_schema(actions.metadata.schema_string)
+    for name, files in (("add", actions.adds), ("remove", actions.removes), ("cdc", actions.changes)):
+        for column in files.schema:
+            if not column.nullable and files[column.name].null_count:
+                detail = f"a file action ({name}) has no {log_name(column.name)}"
+                raise InvalidCommitError(table=table, detail=detail)
 
 
 def check_no_duplicates(table: str, actions: CommitActions) -> None:

@@ -29,7 +29,7 @@ from airflow_delta.core.actions import (
 )
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.clock import Clock
-from airflow_delta.core.errors import InvalidCommitError, TableNotFoundError
+from airflow_delta.core.errors import InvalidCommitError, InvalidStatementError, TableNotFoundError
 from airflow_delta.core.log.managed_commits import (
     Maintenance,
     check_access,
@@ -62,6 +62,8 @@ MAX_COMMIT_ATTEMPTS = 100
 """Versions that one commit tries; a statement as a whole is attempted less often, see ``spark.statement.conflict_retry``."""
 
 ENGINE = f"airflow-delta/{__version__}"
+
+_SHOWN_BEFORE = 40  # characters of a text before that which the log cannot hold
 
 _logger = logging.getLogger(__name__)
 
@@ -229,7 +231,7 @@ class OptimisticTransaction:
             CommitStateUnknownError: The storage did not answer.
             StorageAccessError: The storage refuses.
             TableExistsError: The table to be created is there.
-            InvalidStatementError: ``user_metadata`` of ``origin`` is too long.
+            InvalidStatementError: ``user_metadata`` of ``origin`` is too long, or UTF-8 cannot hold a text of the commit.
             AppendOnlyTableError: Rows would go from a table that only takes appends.
             DuplicateActionError: A file, application or domain is named twice.
             InvalidCommitError: A rule of the protocol is broken.
@@ -328,9 +330,12 @@ class OptimisticTransaction:
             after=self._snapshot.history_timestamp if self._snapshot and has_times else -1,
             keeps_row_ids=ROW_TRACKING in attempt.enforces,
         )
-        if self._stage is not None:
-            return self._staged(attempt, self._stage)
-        return self._write(attempt, max_attempts)
+        try:
+            if self._stage is not None:
+                return self._staged(attempt, self._stage)
+            return self._write(attempt, max_attempts)
+        except UnicodeEncodeError as error:
+            raise _unencodable(attempt, error) from None
 
     def _staged(self, attempt: CommitAttempt, stage: Stage) -> CommitResult:
         """Check for conflicts with what was committed since, and stage the attempt behind it."""
@@ -411,6 +416,13 @@ class OptimisticTransaction:
             tags=tags,
         )
         return replace(attempt, actions=replace(actions, commit_info=info))
+
+
+def _unencodable(attempt: CommitAttempt, error: UnicodeEncodeError) -> InvalidStatementError:
+    """The error of a commit with a text that no file of the log can hold: such as a comment, or the id of an application."""
+    info, start = attempt.actions.commit_info, max(error.start - _SHOWN_BEFORE, 0)
+    detail = f"expected texts that UTF-8 can hold, found a lone surrogate: {error.object[start : error.start + 1]!a}"
+    return InvalidStatementError(statement=info.operation if info else "the commit", detail=detail)
 
 
 def _check(attempt: CommitAttempt) -> None:

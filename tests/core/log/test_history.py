@@ -3,9 +3,15 @@ from dataclasses import replace
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
+from airflow_delta.core.errors import (
+    InvalidStatementError,
+    LogGapError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+    TokenHistoryLostError,
+)
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, monotonic_times
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, history, monotonic_times
 from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.storage.log_store import FileStatus
 from airflow_delta.core.table_features.protocol import protocol_for
@@ -67,6 +73,28 @@ def test_a_time_that_is_neither_a_number_nor_a_text_is_refused():
 def test_history_shows_what_is_left_after_a_cleanup_and_commits_of_unknown_writers():
     handmade = HandmadeLog().create().commit(add("a")).checkpoint(1, protocol(), metadata()).remove_commits(0)
     assert [(entry.version, entry.commit_info) for entry in handmade.log.history()] == [(1, None)]
+
+
+def test_commits_that_are_cleaned_up_while_history_is_read_are_left_out():
+    handmade = five_commits().checkpoint(3, protocol(), metadata())
+    entries = history(handmade.store, InCommitTimestamps(enabled_at=None))
+    assert next(entries).version == 4
+    handmade.remove_commits(0, 1, 2)
+    assert [(entry.version, entry.timestamp) for entry in entries] == [(3, 4000)]
+
+
+def test_the_history_of_a_table_that_is_dropped_after_it_was_listed_is_an_error():
+    handmade = five_commits()
+    list_from = handmade.store.list_from
+
+    def dropped_then(directory, start=""):
+        listed = list(list_from(directory, start))
+        handmade.remove_commits(*range(5))
+        return iter(listed)
+
+    handmade.store.list_from = dropped_then
+    with pytest.raises(LogGapError):
+        next(history(handmade.store, InCommitTimestamps(enabled_at=None)))
 
 
 def test_of_a_table_with_nothing_but_a_checkpoint_no_history_is_left():

@@ -180,11 +180,43 @@ def test_clustering_goes_when_there_are_no_clustering_columns():
     table.drop("domainMetadata")
 
 
+@pytest.mark.parametrize(
+    "configuration", ['{"clusteringColumns": []}', '{"domainName":"delta.clustering","clusteringColumns":[ ]}']
+)
+def test_no_clustering_columns_are_none_however_another_writer_spells_them(configuration):
+    table = Table()
+    table.log.alter().cluster_by("id")
+    domain = DomainMetadata(domain="delta.clustering", configuration=configuration)
+    table.log.start_transaction().commit(domains=[domain], operation=Operation(name="CLUSTER BY"))
+    table.drop("clustering")
+    assert "delta.clustering" not in table.log.refresh().domains
+
+
+@pytest.mark.parametrize("configuration", ["{}", "[]", "null", "", '{"clusteringColumns":["id"]}'])
+def test_clustering_stays_while_its_domain_does_not_say_that_there_are_no_columns(configuration):
+    table = Table()
+    table.log.alter().cluster_by("id")
+    domain = DomainMetadata(domain="delta.clustering", configuration=configuration)
+    table.log.start_transaction().commit(domains=[domain], operation=Operation(name="CLUSTER BY"))
+    assert table.refused("clustering").detail == "the table has clustering columns"
+
+
 def test_domains_of_users_keep_their_feature():
     table = Table(delta_feature_domainMetadata="supported")
     domain = DomainMetadata(domain="mine", configuration="{}")
     table.log.start_transaction().commit(domains=[domain], operation=Operation(name="SET DOMAIN"))
     assert "mine" in table.refused("domainMetadata").detail
+
+
+def test_domains_of_the_protocol_that_other_writers_left_end_before_their_feature():
+    table = Table(delta_feature_domainMetadata="supported")
+    domain = DomainMetadata(domain="delta.ofAnotherWriter", configuration="{}")
+    table.log.start_transaction().commit(domains=[domain], operation=Operation(name="SET DOMAIN"))
+    table.log.drop_feature("domainMetadata", origin=Origin(token="t"))
+    assert table.log.refresh().domains == {}
+    assert table.protocol.min_writer_version == 2
+    assert table.operations[2:] == ["DROP FEATURE", "DROP FEATURE"]
+    assert [entry.commit_info.origin.token for entry in table.log.history(2)] == ["t", None]
 
 
 def test_deletion_vectors_must_be_purged_first():

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from airflow_delta.core.actions import DomainMetadata
 from airflow_delta.core.errors import (
     CatalogRequiredError,
     ConcurrentAppendError,
@@ -16,6 +17,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType, field_id, physical_name
 from airflow_delta.core.schema.data_types import DOUBLE, INTEGER, LONG, SHORT, STRING, TIMESTAMP_NTZ
 from airflow_delta.core.table_changes import FIRST, NewColumn, after, generated, identity, with_default
+from airflow_delta.core.table_changes.clustering import clustering_columns
 from tests.core.builders import HandmadeLog, metadata, protocol, schema_string
 
 NAME_MODE = {"delta.columnMapping.mode": "name"}
@@ -136,6 +138,13 @@ def test_a_clustering_column_is_renamed_but_not_dropped(table):
     table.alter.cluster_by("b")
     table.alter.drop_columns("renamed")
     assert names(table) == ("a", "b")
+
+
+@pytest.mark.parametrize("written", [["a"], [["a"]]])
+def test_clustering_columns_are_read_as_lists_of_names_and_as_names(written):
+    domain = DomainMetadata(domain="delta.clustering", configuration=json.dumps({"clusteringColumns": written}))
+    schema = StructType((StructField("a", LONG),))
+    assert clustering_columns("t", schema, {domain.domain: domain}) == (("a",),)
 
 
 def test_widening_needs_to_be_enabled(table):

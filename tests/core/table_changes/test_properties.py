@@ -96,6 +96,12 @@ def test_a_value_that_is_no_text_is_refused():
         requested({"delta.appendOnly": True}, "t")
 
 
+@pytest.mark.parametrize("properties", [{"owner": "a\ud83d"}, {"\ud83d": "a"}, {"delta.appendOnly": "\ud83d"}])
+def test_a_property_that_utf_8_cannot_hold_is_refused(properties):
+    with pytest.raises(InvalidTablePropertyError, match=r"found the lone surrogate \\ud83d"):
+        requested(properties, "t")
+
+
 def test_unknown_features_are_refused():
     with pytest.raises(UnsupportedWriterFeatureError) as caught:
         requested({"delta.feature.novelty": "supported"}, "t")

@@ -160,3 +160,40 @@ def test_a_protocol_that_contradicts_itself_is_read_and_not_written(table, contr
 )
 def test_what_engines_really_write_is_no_contradiction(table):
     check_writable("t", table, metadata())
+
+
+def with_type_change(change, *features):
+    field = {"name": "a", "type": "timestamp", "nullable": True, "metadata": {"delta.typeChanges": [change]}}
+    schema = json.dumps({"type": "struct", "fields": [field]})
+    names = frozenset(features)
+    protocol = Protocol(min_reader_version=3, min_writer_version=7, reader_features=names, writer_features=names)
+    return protocol, Metadata(id="t", schema_string=schema)
+
+
+@pytest.mark.parametrize("feature", ["typeWidening", "typeWidening-preview"])
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"fromType": "date", "toType": "timestamp"}, "the type change of a from date to timestamp"),
+        ({"fromType": "long", "toType": "integer", "fieldPath": "element"}, "the type change of a from bigint to int"),
+        ({"fromType": "string"}, "the type change {'fromType': 'string'} of a"),
+        (7, "the type change 7 of a"),
+    ],
+)
+def test_a_type_change_that_is_not_known_is_refused_by_readers(feature, change, named):
+    with pytest.raises(UnsupportedReaderFeatureError) as caught:
+        check_readable("t", *with_type_change(change, feature))
+    assert caught.value.features == (named,)
+
+
+@pytest.mark.parametrize(
+    ("change", "feature"),
+    [
+        ({"fromType": "decimal(6, 2)", "toType": "decimal(10,4)", "fieldPath": "element.value"}, "typeWidening"),
+        ({"fromType": "short", "toType": "integer", "tableVersion": 3}, "typeWidening-preview"),
+        ({"fromType": "string", "toType": "string"}, "typeWidening"),
+        ({"fromType": "date", "toType": "timestamp"}, "deletionVectors"),
+    ],
+)
+def test_type_changes_that_are_known_or_of_a_table_without_the_feature_are_no_obstacle(change, feature):
+    check_readable("t", *with_type_change(change, feature))

@@ -71,3 +71,24 @@ def test_a_text_of_the_user_that_is_too_long_is_refused_and_nothing_is_committed
     with pytest.raises(InvalidStatementError, match="at most 100000 characters, found 100001"):
         handmade.log.start_transaction().commit(operation=Operation(name="WRITE"), origin=origin, allow_empty=True)
     assert not handmade.store.exists(commit_path(1))
+
+
+def test_a_text_of_the_user_that_utf_8_cannot_hold_is_refused_and_nothing_is_committed():
+    handmade = HandmadeLog().create()
+    origin = Origin(user_metadata="half an emoji \ud83d")
+    with pytest.raises(
+        InvalidStatementError, match=r"user_metadata must be .*, found the lone surrogate \\ud83d; leave it out"
+    ):
+        handmade.log.start_transaction().commit(operation=Operation(name="WRITE"), origin=origin, allow_empty=True)
+    assert not handmade.store.exists(commit_path(1))
+
+
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_an_operation_with_a_text_that_utf_8_cannot_hold_is_refused_and_nothing_is_written(is_staged):
+    handmade = HandmadeLog().create()
+    log = handmade.log.staging("s") if is_staged else handmade.log
+    before = {file.path for file in handmade.store.list_all()}
+    operation = Operation(name="DELETE", parameters={"predicate": "a = '\ud83d'"})
+    with pytest.raises(InvalidStatementError, match=r"DELETE is not valid: .* found a lone surrogate: .*a = .*\\ud83d"):
+        log.start_transaction().commit(operation=operation, allow_empty=True)
+    assert {file.path for file in handmade.store.list_all()} == before

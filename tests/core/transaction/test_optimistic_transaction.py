@@ -1,6 +1,7 @@
 """What a user of a transaction sees: what is written, what is refused, and how races end."""
 
 import json
+import re
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from airflow_delta.core.actions import (
     ADD_FILE,
     CHANGE_FILE,
     NO_REMOVES,
+    REMOVE_FILE,
     DomainMetadata,
     Origin,
     Protocol,
@@ -22,6 +24,7 @@ from airflow_delta.core.errors import (
     AppendOnlyTableError,
     DuplicateActionError,
     InvalidCommitError,
+    InvalidSchemaError,
     MissingRecordCountError,
     TableNotFoundError,
     UnsupportedWriterFeatureError,
@@ -311,6 +314,46 @@ def test_a_commit_that_breaks_the_protocol_is_refused(table, added, removed, act
     with pytest.raises(InvalidCommitError) as caught:
         table.start_transaction().commit(**actions(added, removed), operation=WRITE)
     assert detail in caught.value.detail
+    assert table.refresh().version == 0
+
+
+@pytest.mark.parametrize(
+    ("actions", "detail"),
+    [
+        ({"transactions": [SetTransaction(app_id="a", version="5")]}, "a SetTransaction holds .* (version is '5')"),
+        ({"transactions": [SetTransaction(app_id="a", version=True)]}, "a SetTransaction holds .* (version is True)"),
+        ({"transactions": [SetTransaction(app_id="a", version=1 << 63)]}, "a SetTransaction holds .* (version is 92233"),
+        ({"transactions": [SetTransaction(app_id=None, version=5)]}, "a SetTransaction holds .* (appId is missing)"),
+        ({"domains": [DomainMetadata(domain="d", configuration={"a": 1})]}, "a DomainMetadata holds .* (configuration is"),
+        ({"adds": pa.Table.from_pylist([{"path": None}], ADD_FILE)}, "a file action (add) has no path"),
+        ({"removes": pa.Table.from_pylist([{"path": None}], REMOVE_FILE)}, "a file action (remove) has no path"),
+        ({"removes": pa.Table.from_pylist([{"path": "a"}], REMOVE_FILE)}, "a file action (remove) has no dataChange"),
+        ({"adds": pa.Table.from_pylist([{"path": "a", "size": 1}], ADD_FILE)}, "a file action (add) has no partitionValues"),
+    ],
+)
+def test_a_commit_after_which_no_reader_could_open_the_table_is_refused(metadata, clock, actions, detail):
+    log = modern_table(metadata, clock, "domainMetadata")
+    with pytest.raises(InvalidCommitError) as caught:
+        log.start_transaction().commit(**actions, operation=WRITE)
+    assert re.match(re.escape(detail).replace(re.escape(".*"), ".*"), caught.value.detail)
+    assert log.refresh().version == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"name": 5}, InvalidCommitError),
+        ({"configuration": {"a": 1}}, InvalidCommitError),
+        ({"created_time": 1.5}, InvalidCommitError),
+        ({"schema_string": None}, InvalidCommitError),
+        ({"schema_string": "no schema"}, InvalidSchemaError),
+    ],
+)
+def test_metadata_that_no_reader_could_read_is_refused(table, change, error):
+    transaction = table.start_transaction()
+    transaction.set_metadata(replace(transaction.metadata, **change))
+    with pytest.raises(error):
+        transaction.commit(operation=WRITE)
     assert table.refresh().version == 0
 
 
