@@ -40,9 +40,9 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         DeltaSqlOperator(task_id="compact", sql="OPTIMIZE delta.`/lake/flights` WHERE day = DATE'{{ ds }}' ZORDER BY (carrier)")
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
-    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as
-    ``DeltaWrittenRowsOperator`` describes them. With ``sql`` only ``expect``, ``dry_run`` and ``publish`` of these apply, where
-    the statement takes them.
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too
+    (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``). With ``sql`` only ``expect``, ``dry_run`` and
+    ``publish`` of these apply, where the statement takes them.
 
     Args:
         table: URI of the table's root (templated). Beside ``sql`` it may be left out where the text names the table, as
