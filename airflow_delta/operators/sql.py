@@ -46,9 +46,9 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
 
     Args:
         table: URI of the table's root (templated). Beside ``sql`` it may be left out where the text names the table, as
-            ``delta.`uri```, or by its name in the connection's catalog; where it is given, the text's name for the table only
+            ``delta.`uri` ``, or by its name in the connection's catalog; where it is given, the text's name for the table only
             serves as its alias.
-        query: One SELECT over the views, or over tables as ``delta.`uri``` or, by their names, in the connection's catalog; a
+        query: One SELECT over the views, or over tables as ``delta.`uri` `` or, by their names, in the connection's catalog; a
             path that ends in ``.sql`` is read from the DAG's folder (templated).
         sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, OPTIMIZE, VACUUM, REORG, RESTORE, CONVERT
             or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.

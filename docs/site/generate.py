@@ -128,7 +128,7 @@ def cell(text: str) -> str:
 
 def as_markdown(text: str) -> str:
     """Text with the literals of docstrings as Markdown has them, whose ends need a space where backquotes are inside."""
-    return LITERAL.sub(lambda literal: f"`` {literal[1]} ``" if "`" in literal[1] else f"`{literal[1]}`", text)
+    return LITERAL.sub(lambda literal: f"`` {literal[1].strip()} ``" if "`" in literal[1] else f"`{literal[1]}`", text)
 
 
 def benchmark_chart(benchmarks: str) -> str:

@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import inspect
 import pkgutil
 import re
 import tomllib
@@ -292,6 +293,16 @@ def test_every_name_of_the_api_page_exists():
     modules = [name.rpartition(".")[::2] for name in names if name != "airflow_delta.operators"]
     assert [(module, name) for module, name in modules if not hasattr(import_module(module), name)] == []
     assert {name for name in operators.__all__ if not name.endswith("Operator")} == set(values)
+
+
+def test_the_docstrings_on_the_api_page_end_their_literals_as_markdown_does():
+    names = re.findall(r"^::: ([\w.]+)$", PAGES["docs/api.md"], re.MULTILINE)
+    shown = [getattr(import_module(module), name) for module, _, name in (name.rpartition(".") for name in names[1:])]
+    shown += [getattr(operators, name) for name in re.findall(r"^        - (\w+)$", PAGES["docs/api.md"], re.MULTILINE)]
+    shown += [getattr(found, name) for found in shown if inspect.isclass(found) for name in vars(found)]
+    texts = {member.__qualname__: inspect.getdoc(member) or "" for member in shown if hasattr(member, "__qualname__")}
+    assert [name for name, text in texts.items() if re.search(r"(?<!`)``[^`]+`[^`]+`{3}", text) or "::\n" in text] == []
+    assert "delta.`path` ``" in texts["sql"]
 
 
 def test_the_floors_of_the_architecture_are_those_of_the_contract():
