@@ -284,6 +284,8 @@ def test_every_macro_and_setting_it_names_exists():
     text = "\n".join(PAGES.values())
     settings = get_provider_info()["config"]["delta"]["options"]
     assert {name for name in re.findall(r"`\[delta\] (\w+)`", text) if name not in settings} == set()
+    listed = PAGES["docs/connections.md"].partition("## Configuration")[2]
+    assert re.findall(r"^\| `(\w+)` \|", listed, re.MULTILINE) == list(settings)
     assert {name for name in re.findall(r"macros\.delta\.(\w+)", text) if not hasattr(macros, name)} == set()
 
 
