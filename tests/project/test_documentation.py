@@ -33,6 +33,9 @@ from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.jobs.spec import JobSpec
 from docs.site.generate import REGISTRY_FILE, airflow_registry, argument_guide, benchmark_chart, parameters
 from tests.airflow_versions import AssetOrTimeSchedule, CronTriggerTimetable
+from tests.attacks.attacks import ATTACKS
+from tests.attacks.core_statements import STATEMENTS
+from tests.core.faults.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 FIRST = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -213,6 +216,26 @@ def test_every_error_that_is_named_can_be_raised():
     ]
     assert sorted(name for name in listed if name not in names) == []
     assert len(listed) == len(set(listed)) > 80
+
+
+def test_every_code_that_is_not_spelled_as_the_name_of_its_error_is_listed():
+    for module in pkgutil.walk_packages(airflow_delta.__path__, "airflow_delta."):
+        if module.name.endswith(".errors"):
+            import_module(module.name)
+    names = {error.code: error.__name__ for error in below(DeltaError) if error.__module__.startswith("airflow_delta.")}
+    other = {code: name for code, name in names.items() if name not in BASES and code != _spelled(name)}
+    listed = PAGES["docs/errors.md"].partition("\n## Codes\n")[2]
+    assert dict(re.findall(r"^\| `(DELTA_\w+)` \| `(\w+)` \|$", listed, re.MULTILINE)) == other
+
+
+def _spelled(name):
+    return "DELTA_" + re.sub(r"(?<!^)(?=[A-Z])", "_", name.removesuffix("Error")).upper()
+
+
+def test_the_numbers_of_attacks_and_scenarios_are_those_of_the_tests():
+    readme = PAGES["README.md"]
+    assert f"{len(ATTACKS)} hostile tables x {len(STATEMENTS)} statements of the core" in readme
+    assert f"({len(SCENARIOS)} scenarios each)" in readme
 
 
 @pytest.mark.parametrize("page", PAGES)
