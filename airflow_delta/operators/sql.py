@@ -50,8 +50,8 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
             serves as its alias.
         query: One SELECT over the views, or over tables as ``delta.`uri` `` or, by their names, in the connection's catalog; a
             path that ends in ``.sql`` is read from the DAG's folder (templated).
-        sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, OPTIMIZE, VACUUM, REORG, RESTORE, CONVERT
-            or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.
+        sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, COMMENT ON, OPTIMIZE, VACUUM, REORG,
+            RESTORE, CONVERT or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.
         views: Names that the query, or that of the statement, may use: each a source value, or the URI of a Delta table
             (templated).
     """
