@@ -55,6 +55,8 @@ _GOOGLE = _Kind(
     },
     refused={"impersonation_chain": _KEY_FILE, "key_secret_name": _KEY_FILE, "credential_config_file": _KEY_FILE},
 )
+_MANAGED = "name the identity by AZURE_CLIENT_ID in the environment of workers, triggerer and Spark, and leave the field out"
+_OTHER_AZURE_IDENTITIES = {"managed_identity_client_id": _MANAGED, "workload_identity_tenant_id": _MANAGED}
 _AZURE = _Kind(
     service=ObjectService.AZURE,
     fields={
@@ -64,7 +66,7 @@ _AZURE = _Kind(
         "sas_token": ("extra/sas_token",),
         "account_host": ("extra/account_host",),
     },
-    refused={},
+    refused=_OTHER_AZURE_IDENTITIES,
 )
 _AZURE_IDENTITY = _Kind(
     service=ObjectService.AZURE,
@@ -75,7 +77,7 @@ _AZURE_IDENTITY = _Kind(
         "tenant_id": ("extra/tenant_id", "extra/tenant"),
         "account_host": ("extra/account_host",),
     },
-    refused={},
+    refused=_OTHER_AZURE_IDENTITIES,
 )
 _KINDS = {
     "aws": _AWS,

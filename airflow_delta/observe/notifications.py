@@ -31,7 +31,7 @@ MESSAGE = "{{ ti.dag_id }}.{{ ti.task_id }}, run {{ ti.run_id }}, try {{ ti.try_
 class DeltaConflictNotifier(BaseNotifier):
     """Passes a failure on to other notifiers when it is a conflict: Airflow's callbacks are called on every failure.
 
-    As ``on_failure_callback``, or as ``on_retry_callback`` to be notified although the task will be tried again::
+    As ``on_failure_callback``, or as ``on_retry_callback`` to be notified although the task will be tried again:
 
         DeltaMergeOperator(
             ...,

@@ -52,8 +52,8 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
     it does beside returning rows should do no harm twice. An error in it fails the task at once, with file and line.
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
-    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as
-    ``DeltaWrittenRowsOperator`` describes them.
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too
+    (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``).
     With ``on`` the rows are merged, and only ``expect``, ``dry_run`` and ``publish`` of these apply.
 
     Args:

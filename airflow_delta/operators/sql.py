@@ -40,18 +40,18 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         DeltaSqlOperator(task_id="compact", sql="OPTIMIZE delta.`/lake/flights` WHERE day = DATE'{{ ds }}' ZORDER BY (carrier)")
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
-    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as
-    ``DeltaWrittenRowsOperator`` describes them. With ``sql`` only ``expect``, ``dry_run`` and ``publish`` of these apply, where
-    the statement takes them.
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too
+    (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``). With ``sql`` only ``expect``, ``dry_run`` and
+    ``publish`` of these apply, where the statement takes them.
 
     Args:
         table: URI of the table's root (templated). Beside ``sql`` it may be left out where the text names the table, as
-            ``delta.`uri```, or by its name in the connection's catalog; where it is given, the text's name for the table only
+            ``delta.`uri` ``, or by its name in the connection's catalog; where it is given, the text's name for the table only
             serves as its alias.
-        query: One SELECT over the views, or over tables as ``delta.`uri``` or, by their names, in the connection's catalog; a
+        query: One SELECT over the views, or over tables as ``delta.`uri` `` or, by their names, in the connection's catalog; a
             path that ends in ``.sql`` is read from the DAG's folder (templated).
-        sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, OPTIMIZE, VACUUM, REORG, RESTORE, CONVERT
-            or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.
+        sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, COMMENT ON, OPTIMIZE, VACUUM, REORG,
+            RESTORE, CONVERT or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.
         views: Names that the query, or that of the statement, may use: each a source value, or the URI of a Delta table
             (templated).
     """

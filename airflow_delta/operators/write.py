@@ -14,8 +14,8 @@ class DeltaWriteOperator(DeltaWrittenRowsOperator):
     """Write the rows of a source into a Delta table, as one commit; the first write makes the table.
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
-    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as
-    ``DeltaWrittenRowsOperator`` describes them.
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too
+    (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``).
 
     Args:
         table: URI of the table's root (templated).

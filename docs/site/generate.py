@@ -39,6 +39,7 @@ REGISTRY_MODULES = {
 REGION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COLORS = ("#3f51b5", "#b0bec5")
 EXAMPLE = re.compile(r"::\n\n((?: {4}.*\n|\n)+)")
+LITERAL = re.compile(r"``(.+?)``(?!`)")
 
 
 def feature_table() -> Iterator[str]:
@@ -83,22 +84,36 @@ def argument_guide() -> Iterator[str]:
 
 def section(package: str, task: type[BaseOperator]) -> Iterator[str]:
     """What the docstring of an operator says, its arguments as a table with their defaults."""
-    text, _, described = (inspect.getdoc(task) or "").partition("\nArgs:\n")
-    arguments = re.findall(r"^(\w.*?)(?=^\w|\Z)", dedent(described).replace("**kwargs", "kwargs"), re.DOTALL | re.MULTILINE)
+    text, arguments = described(task)
     yield f"## `{task.__name__}`\n\n`from {package} import {task.__name__}`\n"
-    yield EXAMPLE.sub(lambda example: f":\n\n```python\n{dedent(example[1]).strip()}\n```\n\n", text.replace("``", "`"))
+    yield EXAMPLE.sub(lambda example: f":\n\n```python\n{dedent(example[1]).strip()}\n```\n\n", as_markdown(text))
     if issubclass(task, DeltaJobOperator) and task is not DeltaJobOperator:
         yield "It also takes [the arguments that all operators share](#deltajoboperator).\n"
+    for base in bases_without_section(task):
+        arguments |= {name: meaning for name, meaning in described(base)[1].items() if name not in arguments}
     if not arguments:
         return
     yield "| argument | default | meaning |\n|---|---|---|"
     defaults = {name: parameter.default for base in reversed(task.__mro__) for name, parameter in parameters(base).items()}
-    for argument in arguments:
-        name, _, meaning = argument.partition(":")
+    for name, meaning in arguments.items():
         default = defaults.get(name, inspect.Parameter.empty)
         shown = "" if default is inspect.Parameter.empty or " object at " in repr(default) else f"`{default!r}`"
         yield f"| `{name}` | {cell(shown)} | {cell(meaning)} |"
     yield ""
+
+
+def described(task: type) -> tuple[str, dict[str, str]]:
+    """The docstring of an operator without its arguments, and the meaning of each argument that it describes."""
+    text, _, listed = (inspect.getdoc(task) or "").partition("\nArgs:\n")
+    arguments = re.findall(r"^(\w.*?)(?=^\w|\Z)", dedent(listed).replace("**kwargs", "kwargs"), re.DOTALL | re.MULTILINE)
+    return text, {name: meaning for name, _, meaning in (argument.partition(":") for argument in arguments)}
+
+
+def bases_without_section(task: type[BaseOperator]) -> list[type]:
+    """The bases that are in no section of the guide, nor bases of one that is: what they add is listed with each operator."""
+    listed = [getattr(package, name) for package in (operators, sensors) for name in package.__all__]
+    covered = {base for listed_base in task.__mro__[1:] if listed_base in listed for base in listed_base.__mro__}
+    return [base for base in task.__mro__[1:] if base not in covered and issubclass(base, BaseOperator) and parameters(base)]
 
 
 def parameters(base: type) -> dict[str, inspect.Parameter]:
@@ -108,7 +123,12 @@ def parameters(base: type) -> dict[str, inspect.Parameter]:
 
 def cell(text: str) -> str:
     """Text as it may stand in a cell of a table."""
-    return " ".join(text.split()).replace("``", "`").replace("|", "\\|")
+    return as_markdown(" ".join(text.split())).replace("|", "\\|")
+
+
+def as_markdown(text: str) -> str:
+    """Text with the literals of docstrings as Markdown has them, whose ends need a space where backquotes are inside."""
+    return LITERAL.sub(lambda literal: f"`` {literal[1].strip()} ``" if "`" in literal[1] else f"`{literal[1]}`", text)
 
 
 def benchmark_chart(benchmarks: str) -> str:

@@ -91,6 +91,8 @@ def test_azure(conn_type, fields, extra, expected):
         ("ssh", "{}", "found 'ssh'"),
         ("aws", '{"role_arn": "arn:aws:iam::1:role/lake"}', "the field role_arn is not supported"),
         ("google_cloud_platform", '{"impersonation_chain": "a@b"}', "the field impersonation_chain is not supported"),
+        ("wasb", '{"managed_identity_client_id": "id"}', "the field managed_identity_client_id is not supported"),
+        ("adls", '{"tenant_id": "t", "workload_identity_tenant_id": "w"}', "the field workload_identity_tenant_id is not"),
     ],
 )
 def test_what_no_option_can_say_is_refused_with_what_to_do_instead(conn_type, extra, text):

@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import inspect
 import pkgutil
 import re
 import tomllib
@@ -32,6 +33,9 @@ from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.jobs.spec import JobSpec
 from docs.site.generate import REGISTRY_FILE, airflow_registry, argument_guide, benchmark_chart, parameters
 from tests.airflow_versions import AssetOrTimeSchedule, CronTriggerTimetable
+from tests.attacks.attacks import ATTACKS
+from tests.attacks.core_statements import STATEMENTS
+from tests.core.faults.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 FIRST = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -214,6 +218,26 @@ def test_every_error_that_is_named_can_be_raised():
     assert len(listed) == len(set(listed)) > 80
 
 
+def test_every_code_that_is_not_spelled_as_the_name_of_its_error_is_listed():
+    for module in pkgutil.walk_packages(airflow_delta.__path__, "airflow_delta."):
+        if module.name.endswith(".errors"):
+            import_module(module.name)
+    names = {error.code: error.__name__ for error in below(DeltaError) if error.__module__.startswith("airflow_delta.")}
+    other = {code: name for code, name in names.items() if name not in BASES and code != _spelled(name)}
+    listed = PAGES["docs/errors.md"].partition("\n## Codes\n")[2]
+    assert dict(re.findall(r"^\| `(DELTA_\w+)` \| `(\w+)` \|$", listed, re.MULTILINE)) == other
+
+
+def _spelled(name):
+    return "DELTA_" + re.sub(r"(?<!^)(?=[A-Z])", "_", name.removesuffix("Error")).upper()
+
+
+def test_the_numbers_of_attacks_and_scenarios_are_those_of_the_tests():
+    readme = PAGES["README.md"]
+    assert f"{len(ATTACKS)} hostile tables x {len(STATEMENTS)} statements of the core" in readme
+    assert f"({len(SCENARIOS)} scenarios each)" in readme
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_file_and_section_it_links_to_is_there(page):
     targets = [target for target in re.findall(r"\]\(([^)]+)\)", PAGES[page]) if "://" not in target]
@@ -283,6 +307,8 @@ def test_every_macro_and_setting_it_names_exists():
     text = "\n".join(PAGES.values())
     settings = get_provider_info()["config"]["delta"]["options"]
     assert {name for name in re.findall(r"`\[delta\] (\w+)`", text) if name not in settings} == set()
+    listed = PAGES["docs/connections.md"].partition("## Configuration")[2]
+    assert re.findall(r"^\| `(\w+)` \|", listed, re.MULTILINE) == list(settings)
     assert {name for name in re.findall(r"macros\.delta\.(\w+)", text) if not hasattr(macros, name)} == set()
 
 
@@ -292,6 +318,16 @@ def test_every_name_of_the_api_page_exists():
     modules = [name.rpartition(".")[::2] for name in names if name != "airflow_delta.operators"]
     assert [(module, name) for module, name in modules if not hasattr(import_module(module), name)] == []
     assert {name for name in operators.__all__ if not name.endswith("Operator")} == set(values)
+
+
+def test_the_docstrings_on_the_api_page_end_their_literals_as_markdown_does():
+    names = re.findall(r"^::: ([\w.]+)$", PAGES["docs/api.md"], re.MULTILINE)
+    shown = [getattr(import_module(module), name) for module, _, name in (name.rpartition(".") for name in names[1:])]
+    shown += [getattr(operators, name) for name in re.findall(r"^        - (\w+)$", PAGES["docs/api.md"], re.MULTILINE)]
+    shown += [getattr(found, name) for found in shown if inspect.isclass(found) for name in vars(found)]
+    texts = {member.__qualname__: inspect.getdoc(member) or "" for member in shown if hasattr(member, "__qualname__")}
+    assert [name for name, text in texts.items() if re.search(r"(?<!`)``[^`]+`[^`]+`{3}", text) or "::\n" in text] == []
+    assert "delta.`path` ``" in texts["sql"]
 
 
 def test_the_floors_of_the_architecture_are_those_of_the_contract():
@@ -320,8 +356,21 @@ def test_the_guide_of_an_operator_has_every_argument_that_its_constructor_adds(s
     name = section.split("`")[0]
     task = getattr(operators, name, None) or getattr(sensors, name)
     listed = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
-    assert parameters(task).keys() - {"self"} - OF_AIRFLOW <= listed
+    shared = () if task is operators.DeltaJobOperator else operators.DeltaJobOperator.__mro__
+    added = {argument for base in task.__mro__ if base not in shared and _is_ours(base) for argument in parameters(base)}
+    assert added - {"self"} - OF_AIRFLOW <= listed
     assert listed <= {argument for base in task.__mro__ for argument in parameters(base)}
+
+
+def _is_ours(base):
+    return base.__module__.startswith("airflow_delta.")
+
+
+def test_the_guide_has_the_arguments_of_bases_that_are_not_exported_and_quotes_that_markdown_can_read():
+    sections = {text.partition("`")[0]: text for text in "\n".join(argument_guide()).split("## `")}
+    assert "| `mode` | `'append'` | `append`, `overwrite`, `replace_where`," in sections["DeltaWriteOperator"]
+    assert "| `engine` | `'spark'` | `\"spark\"` submits a job;" in sections["DeltaVacuumOperator"]
+    assert "as `` delta.`uri` ``, or by its name" in sections["DeltaSqlOperator"]
 
 
 def test_the_file_of_airflows_registry_lists_every_operator_and_sensor():

@@ -22,8 +22,8 @@ DEFAULT_FALSE_POSITIVES: Final = 1e-5
 """A thousand looked-up values then leave one in a hundred of the files that hold none of them; four bytes for each value."""
 LEAST_FALSE_POSITIVES, MOST_FALSE_POSITIVES = 1e-9, 0.1
 MOST_ITEMS: Final = 1 << 31
+MOST_COLUMNS: Final = 32
 
-_MOST_COLUMNS = 32
 _RATE = re.compile(r"(0?\.\d{1,12}|\d(\.\d{1,6})?[eE]-\d{1,2})")
 _NUMBER = re.compile(r"\d{1,10}")
 _LEAST_SKIPPED = 0.5
@@ -46,7 +46,7 @@ class IndexedColumns:
     @classmethod
     def from_properties(cls, configuration: Mapping[str, str]) -> IndexedColumns:
         """Those of a table with these properties."""
-        paths = list(parse_names(configuration.get(COLUMNS, "")))[:_MOST_COLUMNS]
+        paths = list(parse_names(configuration.get(COLUMNS, "")))[:MOST_COLUMNS]
         return cls(
             names=frozenset(name_key(path[0]) for path in paths if len(path) == 1),
             false_positives=false_positives(configuration.get(FALSE_POSITIVES, "")) or DEFAULT_FALSE_POSITIVES,

@@ -15,6 +15,7 @@ from airflow_delta.core.data_files.indexed_columns import (
     FALSE_POSITIVES,
     ITEMS,
     LEAST_FALSE_POSITIVES,
+    MOST_COLUMNS,
     MOST_FALSE_POSITIVES,
     MOST_ITEMS,
     false_positives,
@@ -74,6 +75,11 @@ def _column_names(value: str) -> str | None:
     except Refusal as refusal:
         return refusal.detail
     return None
+
+
+def _indexed_columns(value: str) -> str | None:
+    count = len(split_names(value))
+    return _column_names(value) if count <= MOST_COLUMNS else f"it must name at most {MOST_COLUMNS} columns, found {count}"
 
 
 def _size(value: str) -> str | None:
@@ -143,7 +149,7 @@ _CHECKS: dict[str, Check] = {
     "targetFileSize": _size,
     "universalFormat.enabledFormats": _one_of("", "iceberg"),
 }
-_OWN_CHECKS: dict[str, Check] = {COLUMNS: _column_names, FALSE_POSITIVES: _rate, ITEMS: _number(1, MOST_ITEMS)}
+_OWN_CHECKS: dict[str, Check] = {COLUMNS: _indexed_columns, FALSE_POSITIVES: _rate, ITEMS: _number(1, MOST_ITEMS)}
 _KNOWN = {name.lower(): (name, check) for name, check in _OWN_CHECKS.items()}
 _KNOWN |= {f"{_PREFIX}{name}".lower(): (f"{_PREFIX}{name}", check) for name, check in _CHECKS.items()}
 

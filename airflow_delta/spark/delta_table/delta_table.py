@@ -74,7 +74,7 @@ class DeltaTable:
 
         Args:
             sparkSession: The session.
-            path: A local path or URI; ``delta.`path``` too.
+            path: A local path or URI; ``delta.`path` `` too.
             hadoopConf: Keys and endpoint of S3 as Hadoop names them.
             version: Show the table at this version, and change nothing.
             timestamp: Likewise, at this time: text in the session's zone where it names none, or milliseconds.
@@ -96,7 +96,7 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> Self:
-        """The table that ``delta.`path``` names, or ``schema.table`` in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+        """The table that ``delta.`path` `` names, or ``schema.table`` in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
 
         Raises:
             TableNameUnsupportedError: It is a name, and the environment names no catalog.
@@ -130,7 +130,7 @@ class DeltaTable:
 
         Args:
             sparkSession: The session.
-            identifier: ``parquet.`path```.
+            identifier: ``parquet.`path` ``.
             partitionSchema: The partition columns in the order of the directories, as DDL or as Spark's type.
             collectStats: Whether to take statistics from the footers.
         """
@@ -247,7 +247,7 @@ class DeltaTable:
         """Make a new table at the path ``target``: on copies of this one's files, or on the files themselves.
 
         Args:
-            target: A path, or ``delta.`path```.
+            target: A path, or ``delta.`path` ``.
             isShallow: Whether the two tables share their files; otherwise they are copied, and the new one outlives this one.
             replace: Whether a table at the target is replaced; by a shallow clone only an empty one.
             properties: Table properties that differ from this table's.

@@ -91,7 +91,7 @@ class DeltaFrameReader:
         return replace(self, condition=both)
 
     def table(self, name: str) -> DataFrame:
-        """As ``load``, of ``delta.`path```, or of a name in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+        """As ``load``, of ``delta.`path` ``, or of a name in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
 
         Raises:
             TableNameUnsupportedError: It is a name, and the environment names no catalog.
@@ -100,7 +100,7 @@ class DeltaFrameReader:
         return self.load(path_of(self.spark, name))
 
     def load(self, path: str) -> DataFrame:
-        """The rows of the table at a path or ``delta.`path```, or its changes.
+        """The rows of the table at a path or ``delta.`path` ``, or its changes.
 
         Raises:
             InvalidStatementError: An option is not known, or not meant so.

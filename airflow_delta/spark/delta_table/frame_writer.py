@@ -110,7 +110,7 @@ class DeltaFrameWriter:
         return replace(self, clustering_columns=names_in(cols))
 
     def saveAsTable(self, name: str) -> OperationResult:
-        """Save at the path of ``delta.`path```, or as ``schema.table`` of the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+        """Save at the path of ``delta.`path` ``, or as ``schema.table`` of the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
 
         A new table lies at the option ``path``, else below the location of its schema. Behind the commit it is published in the
         catalog: ``details["catalog"]`` of the result; where that fails, there is a ``NotPublishedWarning``.

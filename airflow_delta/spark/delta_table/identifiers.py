@@ -1,4 +1,4 @@
-"""What users write for a table: a path, ``delta.`path``` and ``parquet.`path```, or a name in a catalog."""
+"""What users write for a table: a path, ``delta.`path` `` and ``parquet.`path` ``, or a name in a catalog."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _S3A_OPTIONS = {
 
 
 def path_in(identifier: str, *, format_name: str = "delta") -> str:
-    """The path in ``format.`path```.
+    """The path in ``format.`path` ``.
 
     Raises:
         TableNameUnsupportedError: It is something else: a name.
@@ -36,7 +36,7 @@ def path_in(identifier: str, *, format_name: str = "delta") -> str:
 
 
 def path_of(spark: SparkSession, identifier: str) -> str:
-    """The path in ``delta.`path```, or where the catalog that the environment names has a table of this name.
+    """The path in ``delta.`path` ``, or where the catalog that the environment names has a table of this name.
 
     A table that the catalog manages is from then on opened through it, wherever this process names its path.
 
@@ -53,7 +53,7 @@ def path_of(spark: SparkSession, identifier: str) -> str:
 
 
 def path_or_identifier(text: str) -> str:
-    """The path, where a path or ``delta.`path``` may stand."""
+    """The path, where a path or ``delta.`path` `` may stand."""
     return path_in(text) if _BY_PATH.fullmatch(text) else text
 
 

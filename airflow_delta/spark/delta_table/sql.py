@@ -1,4 +1,4 @@
-"""SQL of scripts over tables by their paths or names: ``SELECT … FROM delta.`/lake/events```, ``MERGE INTO sales.orders …``."""
+"""SQL of scripts over tables by paths or names: ``SELECT … FROM delta.`/lake/events` ``, ``MERGE INTO sales.orders …``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sql(
     storage_options: Mapping[str, Any] | None = None,
     allowed_prefixes: Iterable[str] = (),
 ) -> DataFrame:
-    """As ``spark.sql``, with ``delta.`path``` wherever a table may stand; the path is absolute, or a URI.
+    """As ``spark.sql``, with ``delta.`path` `` wherever a table may stand; the path is absolute, or a URI.
 
     Behind it may stand ``VERSION AS OF 3`` or ``TIMESTAMP AS OF '2021-01-01'``, a time of the session's zone where it names
     none. Of large tables the columns and files are read that the query needs. The rows are those of the versions that are the

@@ -69,7 +69,7 @@ class DeltaTableBuilder:
     name: TableName | None = None
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
-        """The table's path, as ``delta.`path```, or its name in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+        """The table's path, as ``delta.`path` ``, or its name in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
 
         Beside a name, ``location`` says where a new table lies. Default: below the location of its schema.
 

@@ -166,6 +166,15 @@ def test_columns_that_cannot_have_bloom_filters_are_refused(table, names, reason
     assert reason in "; ".join(caught.value.reasons)
 
 
+def test_more_columns_with_bloom_filters_than_a_table_can_have_are_refused_instead_of_the_last_ones_left_out(table):
+    names = [f"c{number}" for number in range(33)]
+    schema = struct(**dict.fromkeys(names, LONG))
+    with pytest.raises(InvalidTablePropertyError, match="it must name at most 32 columns, found 33"):
+        table.create(schema, properties={"airflow_delta.bloomFilter.columns": ",".join(names)})
+    created = table.create(schema, properties={"airflow_delta.bloomFilter.columns": ",".join(names[:32])})
+    assert created.version == 0
+
+
 @pytest.mark.parametrize(
     ("new", "reason"),
     [
