@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType
 from airflow_delta.core.sql_text.expressions import Sides
 from airflow_delta.core.sql_text.names import TextContext, table_alias, table_name
 from airflow_delta.core.sql_text.queries import query_source
-from airflow_delta.core.sql_text.words import QUERIES, Words
+from airflow_delta.core.sql_text.words import QUERIES, Words, word_of
 from airflow_delta.core.statements import DeleteStatement, SqlSource, UpdateStatement, WriteMode, WriteStatement
 
 _INSERTED = "inserted"
@@ -66,6 +66,9 @@ def read_insert(words: Words, context: TextContext) -> WriteStatement:
         where = Sides.of_target(words, name.called()).expression(_range(words), "REPLACE WHERE")
     query = words.query()
     words.end()
+    if (default := _default_among(query)) is not None:
+        instead = "name the columns that get values in front of VALUES; those that are left out get their default"
+        raise words.error("DEFAULT is not taken in VALUES", instead, at=default.start)
     return WriteStatement(
         table=context.target_uri(words, name),
         source=_named(query_source(words, query, context), columns),
@@ -86,6 +89,24 @@ def _range(words: Words) -> list[Token]:
     while words.peek() in _NAMES_TOO and (not condition or condition[-1].token_type in _OPERATORS):
         condition += [words.take(), *words.until(*_BEHIND_RANGE)]
     return condition
+
+
+def _default_among(query: Sequence[Token]) -> Token | None:
+    """The first value of VALUES that is the word DEFAULT, which Spark understands in its own INSERT alone."""
+    if not query or word_of(query[0]) != "VALUES":
+        return None
+    beside = {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA}
+    values = zip(query, query[1:], [*query[2:], None], strict=False)
+    return next(
+        (
+            token
+            for before, token, after in values
+            if word_of(token) == "DEFAULT"
+            and (before.token_type in beside or before is query[0])
+            and (after is None or after.token_type in beside)
+        ),
+        None,
+    )
 
 
 def _lists_columns(words: Words) -> bool:

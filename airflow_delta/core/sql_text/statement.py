@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from sqlglot import Token
+
+from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.sql_text.alter import read_alter, read_comment
 from airflow_delta.core.sql_text.copy_into import read_copy_into
 from airflow_delta.core.sql_text.create import read_create
@@ -20,7 +23,7 @@ from airflow_delta.core.sql_text.names import TextContext
 from airflow_delta.core.sql_text.queries import FindTable, QueriedTable, queried_tables
 from airflow_delta.core.sql_text.questions import Question, read_describe, read_show
 from airflow_delta.core.sql_text.rows import read_delete, read_insert, read_update
-from airflow_delta.core.sql_text.words import CORRECT, QUERIES, Words
+from airflow_delta.core.sql_text.words import CORRECT, QUERIES, Words, word_of
 from airflow_delta.core.statements import TableStatement
 
 Reader = Callable[[Words, TextContext], TableStatement | Question]
@@ -56,6 +59,11 @@ _INSTEAD = {
 }
 
 
+_LATE_VERBS = {"INSERT": ("INTO", "OVERWRITE"), "MERGE": ("INTO",)}
+"""The first words of statements that Spark takes behind ``_IN_FRONT_OF_VERBS``, each with those that follow it in no query."""
+
+_IN_FRONT_OF_VERBS = {"WITH": "write WITH behind", "FROM": "write FROM behind the SELECT, both behind"}
+
 _OF_SPARK = frozenset({"MERGE", "DELETE", "UPDATE", "INSERT", "CREATE", "ALTER", "COMMENT", "DESCRIBE", "DESC", "SHOW"})
 """Statements that Spark has too, for tables of its catalog."""
 
@@ -74,9 +82,24 @@ def is_statement(text: str) -> bool:
 
 
 def is_query(text: str) -> bool:
-    """Whether a text is a query. Raises likewise."""
+    """Whether a text is a query: it begins as one, and is no ``WITH x AS (…) INSERT INTO``. Raises likewise."""
     words = Words(text, "SQL")
-    return any(map(words.next_is, QUERIES))
+    return any(map(words.next_is, QUERIES)) and _late_verb(words) is None
+
+
+def _late_verb(words: Words) -> Token | None:
+    """The first word of a statement about a table here, where a WITH stands in front of it, or the FROM of its query."""
+    if not any(map(words.next_is, _IN_FRONT_OF_VERBS)):
+        return None
+    depth, tokens = 0, words.all
+    for at, token in enumerate(tokens):
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        behind = [word_of(after) for after in tokens[at + 1 : at + 3]]
+        if depth == 0 and behind and behind[0] in _LATE_VERBS.get(word_of(token) or "", ()):
+            target = at + 2 + (behind[-1] == "TABLE")
+            if target < len(tokens) and tokens[target].start in [table.start for table in queried_tables(tokens, words.text)]:
+                return token
+    return None
 
 
 def tables_of_text(text: str, find: FindTable | None = None) -> list[QueriedTable]:
@@ -97,7 +120,10 @@ def parse_statement(text: str, context: TextContext = TextContext()) -> TableSta
     """
     words = Words(text, "SQL")
     words.check_single()
-    first = words.peek()
+    first, verb = words.peek(), _late_verb(words)
+    if first in _IN_FRONT_OF_VERBS and verb is not None:
+        detail = f"expected {verb.text.upper()} as the first word, found {first}"
+        raise words.error(detail, f"{_IN_FRONT_OF_VERBS[first]} the table that is changed", at=verb.start)
     if first is None or first not in READERS:
         known = ", ".join(READERS)
         raise words.expected(f"one of {known}", _INSTEAD.get(first or "", CORRECT))

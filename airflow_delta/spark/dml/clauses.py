@@ -17,7 +17,6 @@ from pyspark.sql.types import DataType as SparkType
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.core.schema.data_types import INTEGERS
 from airflow_delta.core.statements import (
     Clause,
     MatchedDelete,
@@ -311,7 +310,7 @@ def _cast(value: Column, given: DataType | None, wanted: DataType, former: Colum
     Members that it lacks are those of ``former``, or NULL.
 
     ``given`` is None where the types are equal. A number that the column cannot hold fails the job, also in a session whose
-    casts would wrap it round or make it NULL (``spark.sql.ansi.enabled`` false).
+    casts would wrap it round, cut it or make it NULL (``spark.sql.ansi.enabled`` false), which ``try_cast`` does in none.
     """
     match given, wanted:
         case None, _:
@@ -334,10 +333,9 @@ def _cast(value: Column, given: DataType | None, wanted: DataType, former: Colum
                 keys, F.transform(F.map_values(value), lambda item: _cast(item, given.value_type, wanted.value_type))
             )
         case _:
-            cast = value.cast(_spark_type(wanted))
-            holds = cast == value if given in INTEGERS and wanted in INTEGERS else cast.isNotNull()
+            cast = value.try_cast(_spark_type(wanted))
             refused = F.raise_error(F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}")))
-            return F.when(value.isNull() | holds, cast).otherwise(refused)
+            return F.when(value.isNull() | cast.isNotNull(), cast).otherwise(refused)
 
 
 def _spark_type(data_type: DataType) -> SparkType:

@@ -91,7 +91,7 @@ def jvm_scan(
         metadata, keys = rows.metadataColumn("_metadata"), _metadata_paths(rows, uris)
         selected |= dict(zip(values, partition_columns(metadata["file_path"], keys, values, by_name), strict=True))
     elif table.mapping is MappingMode.NONE:
-        return rows
+        return rows.select("*")  # into a view of files alone INSERT of Spark's writes, past the log
     return rows.select(*(selected[name] for name in (*columns.names, *(position or ()))))
 
 

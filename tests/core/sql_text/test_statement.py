@@ -11,6 +11,7 @@ from airflow_delta.core.sql_text import (
     ShowColumns,
     ShowProperties,
     TextContext,
+    is_query,
     is_statement,
     parse_statement,
     tables_of_text,
@@ -322,6 +323,9 @@ REFUSED = {
     f"ALTER TABLE {T} ADD COLUMN a INT AFTER b c": "expected one name behind AFTER",
     f"ALTER TABLE {T} ADD CONSTRAINT c CHECK a > 3": "expected a condition in parentheses",
     f"ALTER TABLE {T} CLUSTER BY AUTO": "expected a list in parentheses",
+    f"INSERT INTO {T} VALUES (1, DEFAULT)": "DEFAULT is not taken in VALUES",
+    f"INSERT INTO {T} (a, b) VALUES (default, 'x'), (2, 'y')": "DEFAULT is not taken in VALUES",
+    f"INSERT INTO {T} VALUES default": "DEFAULT is not taken in VALUES",
     f"COPY INTO {T} FROM '/in' FILEFORMAT = CSV FILES = ('a')": "expected the end of the statement",
     f"COPY INTO {T} FROM '/in' FILEFORMAT = CSV COPY_OPTIONS ('validate' = 'true')": "is not an option of COPY INTO",
 }
@@ -338,6 +342,35 @@ def test_a_text_outside_of_the_grammar_is_refused(text, detail):
 def test_the_error_of_a_query_says_where_it_is_taken(text):
     with pytest.raises(SqlTextError, match="Remedy: give a query whose rows are to be written as query= of DeltaSqlOperator"):
         parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "remedy"),
+    [
+        (f"WITH x (a) AS (SELECT 1) INSERT INTO {T} SELECT * FROM x", 26, "write WITH behind the table that is changed"),
+        (f"with x AS (TABLE y) insert overwrite TABLE {T} TABLE x", 21, "write WITH behind the table that is changed"),
+        (f"WITH x AS (TABLE y) MERGE INTO {T} USING x ON true", 21, "write WITH behind the table that is changed"),
+        (f"FROM y INSERT INTO {T} SELECT *", 8, "write FROM behind the SELECT, both behind the table that is changed"),
+    ],
+)
+def test_a_statement_behind_its_with_or_from_is_no_query_and_the_error_says_where_these_stand(text, column, remedy):
+    assert not is_query(text)
+    with pytest.raises(SqlTextError, match="as the first word") as raised:
+        parse_statement(text)
+    assert (raised.value.column, raised.value.instead) == (column, remedy)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"WITH insert AS (SELECT 1) SELECT * FROM insert, {T}",
+        f"FROM {T} SELECT `INSERT`, into",
+        f"WITH x AS (SELECT 1) SELECT 'INSERT INTO {T}'",
+        f"WITH x AS (TABLE {T}) INSERT INTO hive_table TABLE x",
+    ],
+)
+def test_a_text_that_changes_no_table_here_stays_a_query(text):
+    assert is_query(text)
 
 
 def test_an_error_says_where_what_and_what_to_do_and_survives_json():

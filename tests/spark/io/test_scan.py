@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions import ADD_FILE
@@ -21,6 +22,7 @@ from airflow_delta.spark.io.scan import read_files, read_table
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import from_spark
+from airflow_delta.spark.session import temporary_views
 from tests.golden_tables import TABLES
 from tests.spark.needs import looks_into_the_jvm
 from tests.spark.session_settings import session_settings
@@ -191,6 +193,17 @@ def test_names_that_hadoop_hides_or_cannot_express_are_read(spark, tmp_path, nam
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
 
     assert read_files(spark, files(name.replace(":", "%3A")), ids_below(tmp_path)).count() == 2
+
+
+@pytest.mark.parametrize("insert", ["INSERT INTO", "INSERT OVERWRITE"])
+def test_an_insert_of_sparks_into_a_view_of_the_rows_is_refused_and_leaves_the_files(spark, write_rows, table, insert):
+    write_rows("SELECT 1L AS id")
+    snapshot = DeltaLog.for_table(table).snapshot()
+    views = temporary_views(spark, {"shown_rows": read_table(spark, snapshot)})
+    with views, pytest.raises(AnalysisException, match="UNSUPPORTED_INSERT"):
+        spark.sql(f"{insert} shown_rows SELECT 2L").collect()
+    [path] = snapshot.files()["path"].to_pylist()
+    assert pq.read_table(Path(table) / path).to_pylist() == [{"id": 1}]
 
 
 def test_a_missing_file_is_named(spark, reader, write_rows, table):

@@ -28,9 +28,11 @@ from airflow_delta.core.statements import (
     MergeStatement,
     NotMatchedInsert,
     SqlSource,
+    UpdateStatement,
 )
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.staged_changes import scan_positions
+from airflow_delta.spark.dml.update import update
 
 THREE = pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
 
@@ -257,13 +259,27 @@ def test_a_comment_in_a_condition_ends_with_its_line(run_merge, reference_rows, 
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
-def test_a_number_that_its_column_cannot_hold_fails_in_any_session(spark, run_merge, reference_rows, table, ansi):
+@pytest.mark.parametrize(
+    ("fits", "is_too_large"),
+    [
+        pytest.param("5L", "3000000000L", id="bigint"),
+        pytest.param("5.9D", "3000000000D", id="double"),
+        pytest.param("CAST(5.5 AS FLOAT)", "CAST('NaN' AS FLOAT)", id="NaN"),
+        pytest.param("5.75", "3000000000.75", id="decimal"),
+    ],
+)
+def test_a_number_that_its_column_cannot_hold_fails_in_any_session(
+    spark, run_merge, reference_rows, table, ansi, fits, is_too_large
+):
     write_deltalake(table, pa.table({"id": [1], "v": pa.array([1], pa.int32())}))
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
-        run_merge("VALUES (1L, 5L) AS t(id, v)")
-        with pytest.raises(Exception, match="3000000000"):
-            run_merge("VALUES (1L, 3000000000L) AS t(id, v)")
+        run_merge(f"SELECT 1L AS id, {fits} AS v")
+        with pytest.raises(Exception, match="does not fit the type int"):
+            run_merge(f"SELECT 1L AS id, {is_too_large} AS v")
+        statement = UpdateStatement(table=table, assignments={"v": is_too_large})
+        with pytest.raises(Exception, match="does not fit the type int"):
+            update(spark, DeltaLog.for_table(table), statement)
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
     assert reference_rows() == [(1, 5)]
