@@ -25,6 +25,11 @@ settings.register_profile("steady", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
 settings.load_profile("steady")
 
+# A JVM of the tests lives for minutes, beside others on few cores: what makes a long life fast takes two fifths of its CPU, and
+# loading classes half of the rest, unless they are archived (.ci/archive-spark-classes).
+ARCHIVE = f"{sys.prefix}/spark-classes.jsa"
+QUICK_TO_START = f'-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "-XX:SharedArchiveFile={ARCHIVE}" -Xlog:disable'
+
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="airflow-delta-tests-"))
 (AIRFLOW_HOME / "dags").mkdir()
 os.environ |= {
@@ -35,8 +40,7 @@ os.environ |= {
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
     "AIRFLOW_CONN_SPARK_LOCAL": '{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}',
     "PYSPARK_PYTHON": sys.executable,
-    # A JVM of the tests lives for minutes, beside others on few cores: what makes a long life fast takes two fifths of its CPU.
-    "JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
+    "JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", QUICK_TO_START),
 }
 
 
