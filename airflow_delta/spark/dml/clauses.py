@@ -334,8 +334,10 @@ def _cast(value: Column, given: DataType | None, wanted: DataType, former: Colum
             )
         case _:
             cast = value.try_cast(_spark_type(wanted))
-            refused = F.raise_error(F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}")))
-            return F.when(value.isNull() | cast.isNotNull(), cast).otherwise(refused)
+            # In a session with ANSI the other cast fails, with Spark's own condition.
+            became = F.coalesce(value.cast(_spark_type(wanted)).cast("string"), F.lit("NULL"))
+            text = F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}: it would be "), became)
+            return F.when(value.isNull() | cast.isNotNull(), cast).otherwise(F.raise_error(text))
 
 
 def _spark_type(data_type: DataType) -> SparkType:

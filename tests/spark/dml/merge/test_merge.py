@@ -272,13 +272,14 @@ def test_a_number_that_its_column_cannot_hold_fails_in_any_session(
     spark, run_merge, reference_rows, table, ansi, fits, is_too_large
 ):
     write_deltalake(table, pa.table({"id": [1], "v": pa.array([1], pa.int32())}))
+    error = "CAST_OVERFLOW" if ansi == "true" else "does not fit the type int: it would be"
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         run_merge(f"SELECT 1L AS id, {fits} AS v")
-        with pytest.raises(Exception, match="does not fit the type int"):
+        with pytest.raises(Exception, match=error):
             run_merge(f"SELECT 1L AS id, {is_too_large} AS v")
         statement = UpdateStatement(table=table, assignments={"v": is_too_large})
-        with pytest.raises(Exception, match="does not fit the type int"):
+        with pytest.raises(Exception, match=error):
             update(spark, DeltaLog.for_table(table), statement)
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
