@@ -144,7 +144,7 @@ class BoundClauses:
         is_collated = holds_collation(column)
         if self._is_copied(column.name) and not is_collated:
             # Without coalesce, the source's metadata of the column would come along.
-            return sql_expression(f"coalesce({of_source(column.name)}) AS {quoted(column.name)}")
+            return sql_expression(f"coalesce({self.clauses[0].values[column.name]}) AS {quoted(column.name)}")
         values = [(position, self._value(position, column)) for position in self._giving(column.name)]
         if is_collated:
             values = [(position, of_column_type(value, column)) for position, value in values]
@@ -162,7 +162,7 @@ class BoundClauses:
         return (
             not self.not_matched_by_source
             and bool(matches and matches[-1].condition is None)
-            and all(clause.values.get(column) == of_source(column) for clause in self.clauses)
+            and all(name_key(clause.values.get(column, "")) == name_key(of_source(column)) for clause in self.clauses)
             and not any((position, column) in self.given for position in range(len(self.clauses)))
         )
 
@@ -253,7 +253,9 @@ def bind_clauses(
     if former is not None:
         there = {name_key(name) for name in source_columns or ()}
         star = [name for name in star if name_key(name) in there]
-    bound = tuple(_bind(clause, schema, former, differences, star) for clause in clauses)
+    spelled = {name_key(name): name for name in source_columns or ()}  # a case-sensitive session finds no other spelling
+    values = {name: of_source(spelled.get(name_key(name), name)) for name in star}
+    bound = tuple(_bind(clause, schema, former, differences, values) for clause in clauses)
     if differences:
         raise SchemaMismatchError(table=table, differences=tuple(differences))
     assigned = {name for clause in bound if clause.kind is ClauseKind.UPDATE for name in (*clause.values, *clause.computed)}
@@ -271,7 +273,7 @@ def bind_clauses(
 
 
 def _bind(
-    clause: Clause, schema: StructType, former: StructType | None, differences: dict[str, None], star: Collection[str]
+    clause: Clause, schema: StructType, former: StructType | None, differences: dict[str, None], star: Mapping[str, str]
 ) -> BoundClause:
     not_matched_by_source = isinstance(clause, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
     if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
@@ -280,7 +282,7 @@ def _bind(
         )
     kind = ClauseKind.UPDATE if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate) else ClauseKind.INSERT
     if clause.assignments is None:
-        values = {name: of_source(name) for name in star}
+        values = dict(star)
     else:
         is_insert = kind is ClauseKind.INSERT
         values = assigned_columns(clause.assignments, schema, differences, former=former, is_insert=is_insert)

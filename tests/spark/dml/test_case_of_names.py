@@ -115,3 +115,16 @@ def test_a_file_that_spells_a_column_in_another_case_is_read_in_every_session(sp
     commit.write_text(commit.read_text().replace('\\"id\\"', '\\"ID\\"').replace('"id":7', '"ID":7'))
     with session_settings(spark, {"spark.sql.caseSensitive": sensitive}):
         assert read_table(spark, DeltaLog.for_table(table).snapshot()).collect() == [(7,)]
+
+
+@pytest.mark.parametrize("sensitive", ["false", "true"])
+def test_a_merge_takes_every_column_of_a_source_that_spells_them_in_another_case(
+    spark, write_rows, table, reference_rows, sensitive
+):
+    write_rows("SELECT 1 AS id, 'old' AS name")
+    source = SqlSource("SELECT * FROM VALUES (1, 'new'), (2, 'more') AS source(Id, NAME)")
+    clauses = (MatchedUpdate(), NotMatchedInsert())
+    statement = MergeStatement(table=str(table), source=source, on="target.id = source.Id", clauses=clauses)
+    with session_settings(spark, {"spark.sql.caseSensitive": sensitive}):
+        merge(spark, DeltaLog.for_table(table), statement)
+    assert reference_rows() == [(1, "new"), (2, "more")]
