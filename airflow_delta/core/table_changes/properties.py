@@ -145,6 +145,7 @@ _CHECKS: dict[str, Check] = {
     "minReaderVersion": _number(1, FEATURES_READER_VERSION),
     "minWriterVersion": _number(1, FEATURES_WRITER_VERSION),
     "parquet.compression.codec": _one_of("none", "uncompressed", "snappy", "gzip", "zstd", "lz4", "lz4_raw"),
+    "parquet.format.version": _one_of("1.0.0", "2.12.0"),
     "randomPrefixLength": _number(1),
     "targetFileSize": _size,
     "universalFormat.enabledFormats": _one_of("", "iceberg"),

@@ -82,7 +82,8 @@ def check_readable_again(table: str, actions: CommitActions) -> None:
     """Return if every reader can read the commit: by one value of another type the table is lost to all of them.
 
     Raises:
-        InvalidCommitError: A value is not of the type that the protocol says, or a file lacks a required one.
+        InvalidCommitError: A value is not of the type that the protocol says, a file lacks a required one, or the schema a
+            partition column.
         InvalidSchemaError: The new schema cannot be read.
     """
     others: tuple[Protocol | Metadata | SetTransaction | DomainMetadata | None, ...]
@@ -96,7 +97,10 @@ def check_readable_again(table: str, actions: CommitActions) -> None:
             detail = f"a {type(action).__name__} holds a value that no reader takes ({error})"
             raise InvalidCommitError(table=table, detail=detail) from error
     if actions.metadata:
-        parse_schema(actions.metadata.schema_string)
+        schema = parse_schema(actions.metadata.schema_string)
+        for column in actions.metadata.partition_columns:
+            if schema.find(column) is None:
+                raise InvalidCommitError(table=table, detail=f"the partition column {column} is not among the columns")
     for name, files in (("add", actions.adds), ("remove", actions.removes), ("cdc", actions.changes)):
         for column in files.schema:
             if not column.nullable and files[column.name].null_count:

@@ -53,6 +53,7 @@ def test_what_is_about_the_protocol_is_obeyed_and_not_stored():
         ),
         ("delta.setTransactionRetentionDuration", ["90 days"], ["x"]),
         ("delta.columnMapping.mode", ["none", "NAME", "id"], ["physical"]),
+        ("delta.parquet.format.version", ["1.0.0", "2.12.0"], ["2", "1.0", ""]),
         ("delta.checkpointPolicy", ["classic", "V2"], ["v3"]),
         ("delta.isolationLevel", ["Serializable"], ["WriteSerializable", "SnapshotIsolation"]),
         ("delta.minReaderVersion", ["1", "3"], ["0", "4"]),

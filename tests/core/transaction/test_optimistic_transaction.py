@@ -346,6 +346,7 @@ def test_a_commit_after_which_no_reader_could_open_the_table_is_refused(metadata
         ({"configuration": {"a": 1}}, InvalidCommitError),
         ({"created_time": 1.5}, InvalidCommitError),
         ({"schema_string": None}, InvalidCommitError),
+        ({"partition_columns": ("day", "hour")}, InvalidCommitError),
         ({"schema_string": "no schema"}, InvalidSchemaError),
     ],
 )
