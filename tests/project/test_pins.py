@@ -1,4 +1,5 @@
 import re
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,3 +26,14 @@ def test_every_constraint_is_a_plain_pin_that_pip_and_uv_both_take():
 
 def test_the_project_itself_is_not_pinned():
     assert pinned("airflow-delta") == []
+
+
+def test_the_classifiers_name_each_python_that_the_checks_run_on():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [
+        line.rpartition(" :: ")[2] for line in project["classifiers"] if line.startswith("Programming Language :: Python :: 3.")
+    ]
+    [checked] = re.findall(r"^ *python: \[(.*)\]$", (ROOT / ".github/workflows/check.yml").read_text(), re.MULTILINE)
+
+    assert named == re.findall(r'"([\d.]+)"', checked)
+    assert project["requires-python"] == f">={named[0]}"
