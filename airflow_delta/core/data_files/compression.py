@@ -1,4 +1,7 @@
-"""The codec of data files, as a table requires it (``delta.parquet.compression.codec``)."""
+"""The codec of data and checkpoint files, as a table requires it (``delta.parquet.compression.codec``).
+
+Protocol: PROTOCOL.md, "Table Properties".
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def head_sidecars(content: CheckpointContent, kind: CheckpointKind, sidecars: Se
     actions = [*small, *({"sidecar": reference} for reference in references)]
     name, is_json = str(uuid.uuid4()), kind is CheckpointKind.V2_JSON
     path = v2_checkpoint_path(version, name, "json" if is_json else "parquet")
-    manifest = _as_json(actions) if is_json else _as_parquet(actions)
+    manifest = _as_json(actions) if is_json else _as_parquet(actions, content.codec)
     store.write_if_absent(path, manifest)
     result = _result(content, kind, path, [*sidecars, _manifest_file(path, len(actions), len(manifest))])
     hint = {
@@ -70,10 +70,10 @@ def _as_json(actions: Sequence[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(action, ensure_ascii=False, separators=(",", ":")) + "\n" for action in actions).encode()
 
 
-def _as_parquet(actions: Sequence[dict[str, Any]]) -> bytes:
+def _as_parquet(actions: Sequence[dict[str, Any]], codec: str) -> bytes:
     content: pa.Table = rows_of(actions, manifest_columns())
     sink = io.BytesIO()
-    pq.write_table(content, sink, store_schema=False)
+    pq.write_table(content, sink, compression=codec, store_schema=False)
     return sink.getvalue()
 
 

@@ -191,19 +191,19 @@ class FileWriter:
         if bucket is None:
             return
         content = self.table.content(changes)
-        store, pieces = content.snapshot.store, content.file_actions()
+        pieces = content.file_actions()
         if self.parts is None:
             first = next(pieces, None)
             if first is not None:
                 path = sidecar_path(f"{uuid.uuid4()}.parquet")
-                yield _written_row(bucket, write_parquet(store, path, content.file_columns, chain([first], pieces)))
+                yield _written_row(bucket, write_parquet(content, path, content.file_columns, chain([first], pieces)))
             return
         columns = content.all_columns
         rows: Iterator[pa.Table] = (_widened(piece, columns) for piece in pieces)
         if bucket == _part_of_non_file_actions(self.parts):
             rows = chain([rows_of(self.small, columns)], rows)
         path = checkpoint_part_path(self.table.version, bucket + 1, self.parts)
-        yield _written_row(bucket, write_parquet(store, path, columns, rows))
+        yield _written_row(bucket, write_parquet(content, path, columns, rows))
 
 
 def messages(actions: Iterable[pa.Table], buckets_of: BucketsOf) -> Iterator[pa.RecordBatch]:
@@ -271,11 +271,12 @@ def deletion_vector_ids(files: pa.Table) -> pa.Array:
     return pc.binary_join_element_wise(storage, place, at, "")
 
 
-def write_parquet(store: LogStore, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> dict[str, Any]:
+def write_parquet(content: CheckpointContent, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> dict[str, Any]:
     """Write a file of a checkpoint, whole or not at all, a row group for each piece; return its columns of ``WRITTEN``."""
     actions = files = table_size = 0
-    with store.open_output(path) as stream:
-        with pq.ParquetWriter(stream, columns, store_schema=False, use_dictionary=_WITH_DICTIONARY) as writer:
+    options = {"store_schema": False, "use_dictionary": _WITH_DICTIONARY, "compression": content.codec}
+    with content.snapshot.store.open_output(path) as stream:
+        with pq.ParquetWriter(stream, columns, **options) as writer:
             for piece in pieces:
                 if len(piece):
                     writer.write_table(piece, row_group_size=len(piece))

@@ -456,3 +456,16 @@ def outcome_of(action):
     except DeltaError as error:
         # Of several shared paths each names the first it meets, which of Spark's workers is a matter of time.
         return error.code, error.detail.partition(" have the path ")[0]
+
+
+@pytest.mark.parametrize("kind", [MULTI_PART, V2_PARQUET])
+def test_workers_and_driver_write_the_codec_of_the_table(spark, tmp_path, kind):
+    table = RealTable(tmp_path / "table", lambda: 1_700_000_000_000, {"delta.parquet.compression.codec": "zstd"})
+    if kind.is_v2:
+        with_v2(table.root)
+    for number in range(4):
+        table.commit(adds=table.add(f"part/f{number}.parquet", number, "x"))
+    shared(spark, table.log, kind=kind)
+
+    files = [pq.read_metadata(file) for file in (table.root / "_delta_log").rglob("*.parquet")]
+    assert {file.row_group(0).column(0).compression for file in files if file.num_row_groups} == {"ZSTD"}

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import ADD_FILE, SetTransaction
+from airflow_delta.core.data_files.compression import codec_for_arrow
 from airflow_delta.core.log.file_columns import log_name
 from airflow_delta.core.operations.checkpoints.columns import TOMBSTONE, checkpoint_columns, file_columns_of
 from airflow_delta.core.operations.checkpoints.parsed_columns import PARTITION_VALUES, STATISTICS, ParsedColumns
@@ -45,6 +46,11 @@ class CheckpointContent:
     def from_snapshot(cls, snapshot: Snapshot, now: int) -> CheckpointContent:
         """The content of the checkpoint of this version."""
         return cls(snapshot=snapshot, now=now, parsed=ParsedColumns.from_snapshot(snapshot))
+
+    @property
+    def codec(self) -> str:
+        """How its files are compressed, as Arrow names it."""
+        return codec_for_arrow(self.snapshot.metadata.configuration)
 
     @property
     def file_columns(self) -> pa.Schema:

@@ -23,7 +23,6 @@ from airflow_delta.core.operations.checkpoints.columns import manifest_columns
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent, rows_of
 from airflow_delta.core.operations.checkpoints.spark_hash import part_numbers
 from airflow_delta.core.schema import schema_json, struct_from_arrow
-from airflow_delta.core.storage.log_store import LogStore
 
 _GROUPS_OF_SIDECAR = 2
 _MOST_IN_HINT = 30
@@ -72,16 +71,15 @@ class Written:
 
 def write_classic(content: CheckpointContent) -> Written:
     """Everything in one Parquet file."""
-    path = checkpoint_path(content.snapshot.version)
-    return _write_parquet(content.snapshot.store, path, content.all_columns, _rows(content))
+    return _write_parquet(content, checkpoint_path(content.snapshot.version), content.all_columns, _rows(content))
 
 
 def write_parts(content: CheckpointContent, parts: int) -> Written:
     """Everything in Parquet files that are a checkpoint only together; a file decides alone in which part its action is."""
-    store, version, columns = content.snapshot.store, content.snapshot.version, content.all_columns
+    version, columns = content.snapshot.version, content.all_columns
     paths = [checkpoint_part_path(version, part + 1, parts) for part in range(parts)]
     with ExitStack() as streams:  # an error leaves no part
-        files = [streams.enter_context(_writing(store, path, columns)) for path in paths]
+        files = [streams.enter_context(_writing(content, path, columns)) for path in paths]
         for piece in _rows(content):
             numbers = _part_numbers(piece, parts)
             for part, file in enumerate(files):
@@ -122,12 +120,11 @@ def _part_numbers(piece: pa.Table, parts: int) -> pa.Array:
 
 def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
     """The file actions in sidecars, everything else in a manifest that names them; the manifest comes last."""
-    store, version = content.snapshot.store, content.snapshot.version
     sidecars: list[tuple[str, Written]] = []
     pieces = content.file_actions()
     while group := list(islice(pieces, _GROUPS_OF_SIDECAR)):
         name = f"{uuid.uuid4()}.parquet"
-        sidecars.append((name, _write_parquet(store, sidecar_path(name), content.file_columns, group)))
+        sidecars.append((name, _write_parquet(content, sidecar_path(name), content.file_columns, group)))
     references = [{"path": name, "sizeInBytes": sidecar.size, "modificationTime": content.now} for name, sidecar in sidecars]
     tags = {
         "sidecarNumActions": str(sum(sidecar.actions for _, sidecar in sidecars)),
@@ -135,8 +132,8 @@ def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
         "numOfAddFiles": str(sum(sidecar.files for _, sidecar in sidecars)),
         "sidecarFileSchema": schema_json(struct_from_arrow(content.file_columns)),
     }
-    small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.non_file_actions()]
-    manifest = _write_manifest(store, version, [*small, *({"sidecar": reference} for reference in references)], kind)
+    small = [{"checkpointMetadata": {"version": content.snapshot.version, "tags": tags}}, *content.non_file_actions()]
+    manifest = _write_manifest(content, [*small, *({"sidecar": reference} for reference in references)], kind)
     hint = {
         "path": manifest.path.rpartition("/")[2],
         "sizeInBytes": manifest.size,
@@ -154,19 +151,19 @@ def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
     )
 
 
-def _write_manifest(store: LogStore, version: int, actions: list[dict[str, Any]], kind: CheckpointKind) -> Written:
-    name = str(uuid.uuid4())
+def _write_manifest(content: CheckpointContent, actions: list[dict[str, Any]], kind: CheckpointKind) -> Written:
+    version, name = content.snapshot.version, str(uuid.uuid4())
     if kind is CheckpointKind.V2_PARQUET:
         columns = manifest_columns()
-        return _write_parquet(store, v2_checkpoint_path(version, name, "parquet"), columns, [rows_of(actions, columns)])
+        return _write_parquet(content, v2_checkpoint_path(version, name, "parquet"), columns, [rows_of(actions, columns)])
     path = v2_checkpoint_path(version, name, "json")
-    content = "".join(json.dumps(action, ensure_ascii=False, separators=(",", ":")) + "\n" for action in actions).encode()
-    store.write(path, content)
-    return Written(path=path, actions=len(actions), files=0, table_size=0, size=len(content))
+    text = "".join(json.dumps(action, ensure_ascii=False, separators=(",", ":")) + "\n" for action in actions).encode()
+    content.snapshot.store.write(path, text)
+    return Written(path=path, actions=len(actions), files=0, table_size=0, size=len(text))
 
 
-def _write_parquet(store: LogStore, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> Written:
-    with _writing(store, path, columns) as file:
+def _write_parquet(content: CheckpointContent, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> Written:
+    with _writing(content, path, columns) as file:
         for piece in pieces:
             file.write(piece)
     return Written(path=path, actions=file.actions, files=file.files, table_size=file.table_size, size=file.size)
@@ -191,10 +188,11 @@ class _File:
 
 
 @contextmanager
-def _writing(store: LogStore, path: str, columns: pa.Schema) -> Iterator[_File]:
+def _writing(content: CheckpointContent, path: str, columns: pa.Schema) -> Iterator[_File]:
     """A file that is there, whole, when the ``with`` ends without an error."""
-    with store.open_output(path) as stream:
-        with pq.ParquetWriter(stream, columns, store_schema=False, use_dictionary=_WITH_DICTIONARY) as writer:
+    options = {"store_schema": False, "use_dictionary": _WITH_DICTIONARY, "compression": content.codec}
+    with content.snapshot.store.open_output(path) as stream:
+        with pq.ParquetWriter(stream, columns, **options) as writer:
             file = _File(writer)
             yield file
         file.size = stream.tell()

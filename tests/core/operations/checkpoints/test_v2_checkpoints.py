@@ -174,3 +174,22 @@ def test_a_protected_version_gets_no_checkpoint_afterwards():
         log.checkpoint(-3)
     assert log.checkpoint(2).version == 2
     assert not log.store.exists(checkpoint_path(1))
+
+
+@pytest.mark.parametrize(("codec", "stored"), [("zstd", "ZSTD"), ("uncompressed", "UNCOMPRESSED"), (None, "SNAPPY")])
+@pytest.mark.parametrize("kind", CheckpointKind)
+def test_every_parquet_file_of_a_checkpoint_has_the_codec_of_the_table(
+    real_table, tmp_path, duckdb_connection, kind, codec, stored
+):
+    table = real_table(**({} if codec is None else {"delta.parquet.compression.codec": codec}))
+    if kind.is_v2:
+        transaction = table.log.start_transaction()
+        transaction.set_protocol(PROTOCOL)
+        transaction.commit(operation=WRITE)
+    table.commit(adds=table.add("f.parquet", 7, "x"))
+    version = table.log.checkpoint(kind=kind).version
+
+    files = [pq.read_metadata(file) for file in (table.root / "_delta_log").rglob("*.parquet")]
+    assert {file.row_group(0).column(0).compression for file in files if file.num_row_groups} == {stored}
+    copy = only_the_checkpoint(table.root, tmp_path / "copy", version)
+    assert duckdb_connection.sql(f"SELECT n FROM delta_scan('{copy}')").fetchall() == [(7,)]
