@@ -8,14 +8,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
+from airflow_delta.core.errors import UnsupportedTypeError
 from airflow_delta.core.schema import StructField, StructType, all_fields
 from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.spark.constraints.char_values import padded
 from airflow_delta.spark.constraints.column_rules import Identity, default_text, generation_text
 from airflow_delta.spark.constraints.identity import NumberedRows, numbered
+from airflow_delta.spark.constraints.store_assignment import named_as, spark_type, stored_value
 from airflow_delta.spark.constraints.violations import readable
 from airflow_delta.spark.io.row_cache import RowCache
-from airflow_delta.spark.schema_conversion import quoted, to_spark
+from airflow_delta.spark.schema_conversion import from_spark, quoted, to_spark
+from airflow_delta.spark.session import holds
+
+_ANSI = {"spark.sql.ansi.enabled": "true"}
 
 
 def has_value_when_missing(field: StructField) -> bool:
@@ -67,7 +72,7 @@ def default_value(frame: DataFrame, field: StructField, *, table: str) -> Column
     """
     text = str(default_text(field))
     no_columns = frame.sparkSession.createDataFrame([], spark_types.StructType([]))
-    return of_column_type(readable(no_columns, f"{field.name} DEFAULT {text}", text, table=table), field)
+    return _stored(no_columns, readable(no_columns, f"{field.name} DEFAULT {text}", text, table=table), field)
 
 
 def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: StructType, *, table: str) -> DataFrame:
@@ -87,10 +92,32 @@ def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: St
     for field in schema.fields:
         if field.name in where:
             text = str(generation_text(field))
-            value = of_column_type(readable(frame, f"{field.name} GENERATED ALWAYS AS ({text})", text, table=table), field)
+            value = _stored(frame, readable(frame, f"{field.name} GENERATED ALWAYS AS ({text})", text, table=table), field)
             chosen = where[field.name]
             values[field.name] = value if chosen is None else F.when(chosen, value).otherwise(frame[quoted(field.name)])
     return padded(frame.withColumns(values), [field for field in schema.fields if field.name in values]) if values else frame
+
+
+def _stored(visible: DataFrame, value: Column, field: StructField) -> Column:
+    """A value of the table's own as its column stores it; one that does not fit fails the job, whatever the session's casts do.
+
+    Args:
+        visible: Has the columns that the value is about.
+        value: As the table's rule says it.
+        field: The column.
+    """
+    plain = of_column_type(value, field)
+    if holds(visible.sparkSession, _ANSI):
+        return plain  # Spark's own cast fails
+    try:
+        given, _ = from_spark(visible.select(value.alias("given"), plain.alias("plain")).schema).fields
+    except UnsupportedTypeError:  # such as an interval, of which no column is
+        return plain
+    if str(given.type) == str(field.type):
+        return plain
+    renamed = named_as(given.type, field.type)
+    value = value if renamed == given.type else value.cast(spark_type(renamed))  # members go by position, as in Spark's cast
+    return of_column_type(stored_value(value, renamed, field.type), field)
 
 
 def of_column_type(value: Column, field: StructField) -> Column:

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
-from pyspark.sql.types import DataType as SparkType
 
 from airflow_delta.core.errors import SchemaMismatchError
-from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema import DataType, StructField, StructType
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.statements import (
     Clause,
@@ -27,11 +26,12 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.constraints.assignments import inserted, of_star, updated
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, column_references
 from airflow_delta.spark.constraints.identity import NumberedRows, numbered
+from airflow_delta.spark.constraints.store_assignment import stored_value
 from airflow_delta.spark.constraints.values import holds_collation, of_column_type, with_generated
 from airflow_delta.spark.dml.assigned_columns import assigned_columns
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
-from airflow_delta.spark.schema_conversion import quoted, to_spark
+from airflow_delta.spark.schema_conversion import quoted
 
 
 class ClauseKind(StrEnum):
@@ -169,7 +169,7 @@ class BoundClauses:
     def _value(self, position: int, column: StructField) -> Column:
         text, given = self.clauses[position].values[column.name], self.given.get((position, column.name))
         former = sql_expression(of_target(column.name)) if self._keeps_members(position, column.name) else None
-        return _cast(sql_expression(text), given, column.type, former)
+        return stored_value(sql_expression(text), given, column.type, former)
 
     def is_of(self, clause_index: Column, *kinds: ClauseKind, not_matched_by_source: bool = False) -> Column:
         """Whether the clause of this ordinal is of one of these kinds; FALSE for NULL."""
@@ -304,46 +304,6 @@ def _with_rules(schema: StructType, names: set[str], rules: Collection[str]) -> 
     about = [text for text in rules if column_references([text], fields).fields]
     beside = set(column_references(about, schema).names) if about else set()
     return StructType(tuple(field for field in schema.fields if field.name in names | beside))
-
-
-def _cast(value: Column, given: DataType | None, wanted: DataType, former: Column | None = None) -> Column:
-    """The value as its column takes it: members of structs by name, where Spark's cast would go by position.
-
-    Members that it lacks are those of ``former``, or NULL.
-
-    ``given`` is None where the types are equal. A number that the column cannot hold fails the job, also in a session whose
-    casts would wrap it round, cut it or make it NULL (``spark.sql.ansi.enabled`` false), which ``try_cast`` does in none.
-    """
-    match given, wanted:
-        case None, _:
-            return value
-        case StructType(), StructType():
-            members = []
-            for field in wanted.fields:
-                member, left = given.find(field.name), None if former is None else former.getField(field.name)
-                if member is None:
-                    part = (F.lit(None) if left is None else left).cast(_spark_type(field.type))
-                else:
-                    part = _cast(value.getField(member.name), member.type, field.type, left)
-                members.append(part.alias(field.name))
-            return F.when(value.isNotNull(), F.struct(*members))
-        case ArrayType(), ArrayType():
-            return F.transform(value, lambda element: _cast(element, given.element_type, wanted.element_type))
-        case MapType(), MapType():
-            keys = F.transform(F.map_keys(value), lambda key: _cast(key, given.key_type, wanted.key_type))
-            return F.map_from_arrays(
-                keys, F.transform(F.map_values(value), lambda item: _cast(item, given.value_type, wanted.value_type))
-            )
-        case _:
-            cast = value.try_cast(_spark_type(wanted))
-            # In a session with ANSI the other cast fails, with Spark's own condition.
-            became = F.coalesce(value.cast(_spark_type(wanted)).cast("string"), F.lit("NULL"))
-            text = F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}: it would be "), became)
-            return F.when(value.isNull() | cast.isNotNull(), cast).otherwise(F.raise_error(text))
-
-
-def _spark_type(data_type: DataType) -> SparkType:
-    return to_spark(StructType((StructField("value", data_type),))).fields[0].dataType
 
 
 def _condition(clause: BoundClause) -> Column:

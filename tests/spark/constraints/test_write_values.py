@@ -1,14 +1,17 @@
 """What rows get in the columns that they do not name, when they are appended or written over others."""
 
 import datetime as dt
+import re
 from decimal import Decimal
 
 import pytest
+from pyspark.errors import PySparkException
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchError
-from airflow_delta.core.statements import SqlSource, WriteMode
+from airflow_delta.core.statements import NotMatchedInsert, SqlSource, WriteMode
 from airflow_delta.spark.errors import TableRuleUnreadableError
+from tests.spark.session_settings import session_settings
 
 
 def test_defaults_of_delta_spark_s_table_stand_for_what_rows_do_not_name(by_delta_spark, write_rows, reference_rows):
@@ -122,3 +125,43 @@ def test_a_rule_that_means_nothing_to_spark_is_named(create, write_rows, columns
         write_rows(SqlSource("SELECT 1L AS id"))
 
     assert caught.value.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("n TINYINT DEFAULT 300", "300 does not fit the type tinyint: it would be 44"),
+        ("n INT DEFAULT 'abc'", "abc does not fit the type int: it would be NULL"),
+        ("n DECIMAL(3, 1) DEFAULT 12345.6", "12345.6 does not fit the type decimal(3,1): it would be NULL"),
+        ("n STRUCT<a: TINYINT> DEFAULT named_struct('b', 300)", "300 does not fit the type tinyint: it would be 44"),
+        ("n INT GENERATED ALWAYS AS (id * 2)", "6000000000 does not fit the type int: it would be 1705032704"),
+        (
+            "n DATE GENERATED ALWAYS AS (concat('2024-13-', id))",
+            "2024-13-3000000000 does not fit the type date: it would be NULL",
+        ),
+    ],
+)
+def test_an_own_value_that_its_column_cannot_hold_fails_in_a_session_without_ansi_too(
+    spark, create, write_rows, put_together, reference_rows, column, text
+):
+    create(f"id BIGINT, {column}")
+    insert = [NotMatchedInsert(assignments={"id": "source.id"})]
+    with session_settings(spark, {"spark.sql.ansi.enabled": "false"}):
+        with pytest.raises(PySparkException, match=re.escape(text)):
+            write_rows("SELECT 3000000000L AS id")
+        if "GENERATED" in column:
+            with pytest.raises(PySparkException, match=re.escape(text)):
+                put_together("SELECT 3000000000L AS id", clauses=insert)
+
+    assert reference_rows() == []
+
+
+def test_own_values_that_fit_are_cast_in_a_session_without_ansi_too(spark, create, write_rows, reference_rows):
+    columns = (
+        "n TINYINT DEFAULT 3 + 4, s STRUCT<a: TINYINT, b: STRING> DEFAULT named_struct('x', 5, 'y', 6), none INT DEFAULT NULL"
+    )
+    create(f"id BIGINT, {columns}, text STRING DEFAULT INTERVAL 1 DAY, half INT GENERATED ALWAYS AS (id / 2)")
+    with session_settings(spark, {"spark.sql.ansi.enabled": "false"}):
+        write_rows("SELECT 3L AS id")
+
+    assert reference_rows() == [(3, 7, {"a": 5, "b": "6"}, None, "INTERVAL '1' DAY", 1)]
