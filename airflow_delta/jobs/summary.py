@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.core.foreign_values import natural_number, printable
 from airflow_delta.core.statements.publish import STAGED_KEY
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.wording import counted
 from airflow_delta.jobs.catalog_publication import DETAIL
 from airflow_delta.jobs.result import ResultDocument
@@ -77,14 +78,16 @@ def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
         parts.append(_said(len(result.details.get(name, ())), *words))
     if result.conflicts:
         parts.append(f"{counted(len(result.conflicts), 'concurrent commit')} met")
-    if STAGED_KEY in result.details:
-        parts.append("staged to be published later")
+    is_staged = STAGED_KEY in result.details
+    if is_staged:
+        parts.append(_staged(result.version))
     parts.extend(_catalog(result.details.get(DETAIL)))
     if not parts:
         parts.append("committed" if result.committed else _NOTHING.get(result.operation, "nothing to do"))
     if result.dry_run:
         parts.append("dry run")
-    parts.append(f"version {result.version}")
+    if not is_staged:  # its version is not known before it is published
+        parts.append(f"version {result.version}")
     if result.already_committed:
         # A handle is published once, by whichever task was the first; the commit's own record is of who staged it.
         parts.append("published before" if result.operation == "PUBLISH" else f"committed by {_committing_try(document)}")
@@ -105,9 +108,10 @@ def _files(operation: str, numbers: Mapping[str, int], document: ResultDocument,
     if marked:
         yield f"{counted(marked, 'file')} marked"
     if removed:
-        facts = document.table_facts
-        is_known = not is_dry_run and document.outcome is not None and facts.get("version") == document.outcome.version
-        before = facts.get("files", 0) - added + removed if is_known else 0
+        facts, outcome = document.table_facts, document.outcome
+        is_known = not is_dry_run and outcome is not None and facts.get("version") == outcome.version
+        is_staged = outcome is not None and STAGED_KEY in outcome.details  # the facts are those before it
+        before = facts.get("files", 0) + (0 if is_staged else removed - added) if is_known else 0
         files = f"{removed:,} of {counted(before, 'file')}" if before >= removed else counted(removed, "file")
         yield f"{files} {'rewritten' if operation in _REWRITING else 'removed'}"
     for name, words in _COUNTED.items():
@@ -126,6 +130,12 @@ def _catalog(entry: object) -> Iterator[str]:
         yield f"{entry.get('name')} dropped from the catalog {entry.get('catalog')}"
     elif isinstance(entry, Mapping) and entry.get("published"):
         yield f"published as {entry.get('name')} in the catalog {entry.get('catalog')}"
+
+
+def _staged(base_version: int) -> str:
+    """What is staged has no version of its own yet."""
+    staged = "staged" if base_version == NO_TABLE else f"staged on top of version {base_version}"
+    return f"{staged}, to be published later"
 
 
 def _first(numbers: Mapping[str, int], names: tuple[str, ...]) -> int:

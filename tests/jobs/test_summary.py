@@ -3,6 +3,8 @@
 import pytest
 
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements.publish import STAGED_KEY
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.summary import summary
 
@@ -22,11 +24,10 @@ DROPPED = {"catalog": "hive", "name": "a.b", "dropped": True}
 def document(operation, metrics=(), *, files=None, **attributes):
     result = OperationResult(
         table="/lake/t",
-        version=1,
         read_version=0,
         operation=operation,
         metrics=dict(metrics),
-        **{"committed": True} | attributes,
+        **{"version": 1, "committed": True} | attributes,
     )
     facts = {} if files is None else {"version": 1, "files": files}
     committed = {"version": 1, "airflowDelta": {"try_number": 1}}
@@ -85,6 +86,22 @@ def document(operation, metrics=(), *, files=None, **attributes):
 )
 def test_the_outcome_is_one_line_that_a_person_can_read(outcome, line):
     assert summary(outcome, seconds=18.8) == line
+
+
+@pytest.mark.parametrize(
+    ("version", "staged"),
+    [(1, "staged on top of version 1, to be published later"), (NO_TABLE, "staged, to be published later")],
+)
+def test_what_is_staged_is_said_to_lie_on_its_base_and_to_have_no_version_yet(version, staged):
+    metrics = {"numDeletedRows": 5, "numRemovedFiles": 2, "numAddedFiles": 1}
+    outcome = document("DELETE", metrics, committed=False, version=version, details={STAGED_KEY: {"id": "s"}})
+    assert summary(outcome, seconds=18.8) == f"DELETE: 5 deleted, 2 files rewritten, {staged}, 18.8 s"
+
+
+def test_files_that_a_staged_commit_rewrites_are_of_those_that_its_base_has():
+    metrics = {"numDeletedRows": 5, "numRemovedFiles": 2, "numAddedFiles": 0}
+    outcome = document("DELETE", metrics, files=2, committed=False, details={STAGED_KEY: {"id": "s"}})
+    assert summary(outcome, seconds=1.0).startswith("DELETE: 5 deleted, 2 of 2 files rewritten, staged")
 
 
 def test_a_commit_of_a_try_that_the_history_does_not_show_is_another_trys():
