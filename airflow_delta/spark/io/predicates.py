@@ -88,4 +88,9 @@ def _is_on(spark: SparkSession, setting: str) -> bool:
 def _calls_other(spark: SparkSession, text: str) -> bool:
     """Whether a function of the session stands before Spark's own of the name."""
     names = {name.lower() for name in _CALLS.findall(text)}
-    return any(not str(spark.catalog.getFunction(name).className).startswith(_BUILT_IN) for name in names)
+    return not all(is_built_in(spark, name) for name in names)
+
+
+def is_built_in(spark: SparkSession, function: str) -> bool:
+    """Whether the session takes the name of a function of Spark's for that function, and not for one of its own."""
+    return str(spark.catalog.getFunction(function).className).startswith(_BUILT_IN)

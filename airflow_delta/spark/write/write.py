@@ -40,6 +40,7 @@ from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.application_progress import progress
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, WriteConflict, retry_on_conflict
 from airflow_delta.spark.statement.conform import conform_to_schema, named_by_position
+from airflow_delta.spark.statement.current_time import StatementTime
 from airflow_delta.spark.statement.expectations import check_expectations
 from airflow_delta.spark.statement.outcome import result_of, with_sources
 from airflow_delta.spark.statement.sources import OpenSource, Pin, open_source
@@ -158,8 +159,16 @@ def write(
         CommitConflictError: Another writer changed the table so that this cannot be retried, or too often.
         DeltaError: As reading the source and the table raise it. In all cases nothing is committed, and no file left.
     """
-    with WriteRun.begin(spark, log, statement, origin) as run:
+    with WriteRun.begin(spark, log, _at_one_time(spark, log, statement), origin) as run:
         return retry_on_conflict(log, write_steps(run), origin=run.origin, start_version=start_version)
+
+
+def _at_one_time(spark: SparkSession, log: DeltaLog, statement: WriteStatement) -> WriteStatement:
+    """The statement, whose range is the same for the rows written and for those deleted."""
+    if statement.replace_where is None:
+        return statement
+    time = StatementTime(spark, lambda: log.refresh().schema.names if log.exists() else ())
+    return replace(statement, replace_where=time.fixed(statement.replace_where))
 
 
 def write_steps(run: WriteRun) -> Steps[Snapshot | None, StagedWrite]:

@@ -21,6 +21,7 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.write import write as write_module
 from airflow_delta.spark.write.replaced_files import plan_replacement
 from tests.core.builders import metadata, protocol
+from tests.spark.session_settings import session_settings
 
 ROWS = "SELECT id, IF(id = 4, NULL, id * 10) AS v, CAST(id % 2 AS STRING) AS p FROM range({}, {}, 1, 1)"
 
@@ -240,3 +241,27 @@ def test_of_two_writes_of_one_application_at_once_one_is_made(write_rows, refere
     assert [row[0] for row in reference_rows()] == [0, 1]
     assert (result.committed, result.conflicts[0]["rule"]) == (False, ConcurrentTransactionError.code)
     assert len(list(tmp_path.rglob("*.parquet"))) == before + 1
+
+
+def test_a_range_of_today_is_one_day_although_midnight_passes_before_its_rows_are_deleted(
+    spark, write_rows, reference_rows, latest, monkeypatch
+):
+    before, after = {"spark.sql.session.timeZone": "Etc/GMT+12"}, {"spark.sql.session.timeZone": "Pacific/Kiritimati"}
+
+    def past_midnight(*arguments, **named):
+        with session_settings(spark, after):
+            return plan_replacement(*arguments, **named)
+
+    with session_settings(spark, after):
+        write_rows("SELECT 2L AS id, current_date() AS day, 'old' AS who")
+    with session_settings(spark, before):
+        write_rows("SELECT 1L AS id, current_date() AS day, 'old' AS who")
+        monkeypatch.setattr(write_module, "plan_replacement", past_midnight)
+        write_rows(
+            "SELECT 1L AS id, current_date() AS day, 'new' AS who", mode="replace_where", replace_where="day = current_date()"
+        )
+
+    (_, today, _), (_, tomorrow, _) = found = reference_rows()
+    assert found == [(1, today, "new"), (2, tomorrow, "old")]
+    assert today < tomorrow
+    assert latest().commit_info.operation_parameters["predicate"] == f"day = DATE'{today}'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +30,7 @@ from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
+from airflow_delta.spark.statement.current_time import StatementTime
 from airflow_delta.spark.statement.outcome import with_sources
 from airflow_delta.spark.statement.sources import open_source
 from airflow_delta.spark.statement.steps import log_step
@@ -110,6 +111,8 @@ def plan_merge(
     check_rows_writable(table, snapshot.protocol, snapshot.metadata)
     opened = open_source(spark, statement.source, target=snapshot)
     check_names("the source", opened.frame.columns)
+    time = StatementTime(spark, lambda: [*schema.names, *opened.frame.columns])
+    statement = replace(statement, on=time.fixed(statement.on), clauses=time.in_clauses(statement.clauses))
     after = definition_after(snapshot, statement, from_spark(opened.frame.schema))
     target_after = snapshot.redefined(after.metadata, after.protocol)
     check_rows_writable(table, after.protocol, after.metadata)

@@ -5,7 +5,10 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.sql_text import merge_statement
+from airflow_delta.core.statements import MatchedUpdate
+from airflow_delta.spark.dml.merge import attempt
 from airflow_delta.spark.dml.merge.merge import merge
+from tests.spark.session_settings import session_settings
 
 
 def test_a_text_with_aliases_and_plain_names_does_what_sql_says(spark, reference_rows, table):
@@ -37,3 +40,30 @@ def test_members_of_structs_are_assigned_one_by_one(spark, reference_rows, table
     )
     merge(spark, DeltaLog.for_table(table), statement)
     assert reference_rows() == [(1, {"a": 1, "B-c": "X"}), (2, {"a": 22, "B-c": "y"})]
+
+
+def test_condition_and_clauses_mean_one_day_although_midnight_passes_between_them(
+    spark, write_rows, run_merge, reference_rows, monkeypatch
+):
+    stage = attempt.stage
+
+    def past_midnight(*arguments, **named):
+        spark.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")
+        return stage(*arguments, **named)
+
+    updates = [
+        MatchedUpdate(condition="target.day < current_date()", assignments={"seen": "DATE'1970-01-01'"}),
+        MatchedUpdate(assignments={"seen": "current_date()"}),
+    ]
+    with session_settings(spark, {"spark.sql.session.timeZone": "Etc/GMT+12"}):
+        write_rows(
+            "SELECT 1L AS id, current_date() AS day, CAST(NULL AS DATE) AS seen UNION ALL SELECT 2L, DATE'2024-01-01', NULL"
+        )
+        monkeypatch.setattr(attempt, "stage", past_midnight)
+        result = run_merge(
+            "SELECT id FROM range(3)", on="target.id = source.id AND target.day = current_date()", clauses=updates
+        )
+
+    assert result.metrics["numTargetRowsUpdated"] == 1
+    ((_, today, seen), (_, _, other)) = reference_rows()
+    assert (seen, other) == (today, None)
