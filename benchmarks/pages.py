@@ -112,13 +112,14 @@ def rows() -> Iterator[dict[str, Any]]:
 
 def report(table: str, version: int, at: datetime, writer: dict[str, Any]) -> dict[str, Any]:
     """What a MERGE tells of a table."""
+    from airflow_delta.core.errors import ConcurrentAppendError
     from airflow_delta.observe.report import table_id
 
     milliseconds = round(at.timestamp() * 1_000)
     head = {"version": version, "timestamp": milliseconds, "operation": "MERGE", "run": writer}
     facts = {"version": version, "files": 120 + version, "bytes": 34_567_890 + version, "small_files": 4, "rows": 1_000_000}
     met = {"version": version - 1, "operation": "OPTIMIZE", "run": writer}
-    conflict = met | {"rule": "ConcurrentAppendException", "lost_ms": 900}
+    conflict = met | {"rule": ConcurrentAppendError.code, "lost_ms": 900}
     return {
         "id": table_id(table),
         "table": table,
@@ -138,6 +139,9 @@ def report(table: str, version: int, at: datetime, writer: dict[str, Any]) -> di
 
 def history(table: str, version: int, writer: dict[str, Any]) -> dict[str, Any]:
     """What a task tells at length: the last commits with their metrics, and the layout."""
+    from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
+    from airflow_delta.jobs.table_detail import SIZE_BOUNDS
+
     metrics = {"numTargetRowsInserted": "10", "numTargetRowsUpdated": "10", "numOutputRows": "20", "executionTimeMs": "1234"}
     commits = [
         {
@@ -154,7 +158,7 @@ def history(table: str, version: int, writer: dict[str, Any]) -> dict[str, Any]:
         "features": ["deletionVectors"],
         "clustered_by": ["id"],
         "partitioned_by": ["day"],
-        "file_sizes": [[1 << exponent, 10] for exponent in range(10, 31)],
+        "sizes": {"bounds": list(SIZE_BOUNDS), "counts": [10] * (len(SIZE_BOUNDS) + 1), "small": SMALL_FILE},
     }
     return {"table": table, "version": version, "operation": "MERGE", "committed": True, "commits": commits, "detail": detail}
 
