@@ -247,14 +247,18 @@ def find_commit(store: LogStore, token: str, after: int) -> HistoryEntry | None:
     """The first commit later than version ``after`` that the task with this token requested; None when there is none.
 
     Raises:
-        TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.
+        TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known; also while they
+            were read.
     """
     try:
-        commits = find_settled(store, lambda: _all_commits_after(store, after))
-    except LogGapError as error:
+        return _first_of_token(store, token, find_settled(store, lambda: _all_commits_after(store, after)))
+    except (LogGapError, FileNotFoundError) as error:
         listing = list_log(store, after + 1)
         earliest = min(listing.commits, default=listing.latest_version or after + 1)
         raise TokenHistoryLostError(table=store.table_uri, token=token, after=after, earliest=earliest) from error
+
+
+def _first_of_token(store: LogStore, token: str, commits: Mapping[int, FileStatus]) -> HistoryEntry | None:
     for version, status in commits.items():
         if token.encode() in store.read(commit_path(version)):
             entry = _entry(store, version, status.modification_time, InCommitTimestamps(enabled_at=0))

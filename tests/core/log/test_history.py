@@ -289,6 +289,24 @@ def test_a_token_is_looked_for_in_a_table_that_does_not_exist_yet():
     assert HandmadeLog().log.find_commit("mine", after=-1) is None
 
 
+@pytest.mark.parametrize("reads_before", [0, 1])
+def test_commits_that_are_cleaned_up_while_a_token_is_looked_for_leave_the_answer_unknown(monkeypatch, reads_before):
+    handmade = five_commits()
+    handmade.commit(info("MERGE", airflowDelta={"token": "mine", "task": "t"}), add("x"))
+    log, read, reads = handmade.log, handmade.store.read, []
+
+    def read_beside_a_cleanup(path):
+        if len(reads) == reads_before:
+            handmade.remove_commits(0, 1, 2, 3)
+        reads.append(path)
+        return read(path)
+
+    monkeypatch.setattr(handmade.store, "read", read_beside_a_cleanup)
+    with pytest.raises(TokenHistoryLostError) as caught:
+        log.find_commit("mine", after=1)
+    assert (caught.value.after, caught.value.earliest, len(reads)) == (1, 4, reads_before + 1)
+
+
 def test_whether_a_cleaned_up_commit_was_ours_is_not_known():
     handmade = five_commits().checkpoint(4, protocol(), metadata()).remove_commits(0, 1, 2)
     with pytest.raises(TokenHistoryLostError) as caught:
