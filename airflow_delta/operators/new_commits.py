@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 STATE_KEY = "airflow_delta.due"
 
+_LONGEST_KEY = 512
+"""Characters of a key in Airflow's state store; the ids of a DAG and of a task may have 250 each."""
+
 
 class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
     """Find the versions of a table that are new to this DAG: those after the last one that a successful run of it processed.
@@ -115,6 +118,8 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         key = f"airflow_delta.processed.{ti.dag_id}.{ti.task_id}"
         if ti.map_index is not None and ti.map_index >= 0:  # another table for each index, and the asset may be one for all
             key += f".{hashlib.sha256(store.table_uri.encode()).hexdigest()[:16]}"
+        if len(key) > _LONGEST_KEY:
+            key = f"airflow_delta.processed.{hashlib.sha256(key.encode()).hexdigest()}"
         progress = self._progress(context, key)
         stored: Any = progress.get(key)
         due = due_versions(store, stored, self.start, partial(_has_succeeded, ti))

@@ -144,6 +144,17 @@ class OfAnyAsset(Memory):
         return self
 
 
+def instance(dag_id="d", task_id="new", map_index=-1):
+    return SimpleNamespace(
+        dag_id=dag_id,
+        task_id=task_id,
+        run_id="r",
+        map_index=map_index,
+        xcom_push=lambda key, value: None,
+        get_dr_count=lambda *_, **__: 0,
+    )
+
+
 def test_a_retried_or_cleared_task_gets_its_own_versions(table):
     table.write()
     pushed = {}
@@ -234,6 +245,18 @@ def test_what_is_kept_of_a_consumer_fits_the_state_store_and_its_asset_is_an_inl
     for given in ([other], other):
         assert DeltaNewCommitsOperator(task_id="new", asset=asset, inlets=given).inlets == [other, asset]
     assert DeltaNewCommitsOperator(task_id="new", asset=asset, inlets=None).inlets == [asset]
+
+
+@pytest.mark.parametrize("map_index", [-1, 0])
+def test_the_progress_of_tasks_with_the_longest_ids_has_keys_of_their_own_that_fit_the_state_store(table, map_index):
+    """PostgreSQL refuses a key of more than 512 characters."""
+    table.write()
+    progress = OfAnyAsset()
+    for last in "ab":
+        context = {"ti": instance("d" * 250, "t" * 249 + last, map_index), "task_state_store": Memory()}
+        operator = DeltaNewCommitsOperator(task_id="new", asset=delta_asset("long ids", str(table.root)))
+        assert operator.execute(context | {"asset_state_store": progress})["to_version"] == 1
+    assert [len(key) <= 512 for key in progress] == [True, True]
 
 
 def test_commits_that_were_cleaned_up_are_a_gap_and_a_table_made_anew_begins_again(table):
