@@ -12,6 +12,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError
 from airflow_delta.spark.rewrite.rewrite import FileRewrite
 from airflow_delta.spark.rewrite.row_changes import DROP, OUTPUT, ROW
+from tests.spark.needs import needs_files_of_spark
 
 DAY = dt.date(2020, 1, 1)
 
@@ -61,6 +62,7 @@ def test_rows_change_by_their_position_over_all_inputs_and_only_asked_outputs_ar
     assert (rewritten.rows_read, rewritten.rows_written, len(rewritten.adds)) == (6, 5, 1)
 
 
+@needs_files_of_spark
 def test_columns_that_do_not_change_are_copied_byte_for_byte_where_no_row_goes(spark, write_rows, table):
     write_rows("SELECT id, CONCAT('text ', id % 7) AS s, CAST(id AS INT) AS v, DATE'2020-01-01' AS d FROM range(0, 5000, 1, 1)")
     requested = changes(spark, [(0, 7, False, -1), (0, 4999, False, None)], ", v int")

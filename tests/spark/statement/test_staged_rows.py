@@ -17,7 +17,7 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement import staged_rows
 from airflow_delta.spark.statement.staged_rows import write_rows
-from tests.spark.needs import looks_into_the_jvm
+from tests.spark.needs import looks_into_the_jvm, needs_files_of_spark
 
 
 def metadata_of(frame, *partition_columns, **configuration):
@@ -84,6 +84,7 @@ def test_footers_of_very_many_files_are_read_by_workers(rows, table, monkeypatch
     assert staged.rows == 10
 
 
+@needs_files_of_spark
 def test_no_file_is_shown_before_all_tasks_are_done_whatever_the_session_says(spark, rows, table):
     def look(number):
         shown = list(Path(table).glob("*/rows/*.parquet"))
@@ -103,6 +104,7 @@ def test_no_file_is_shown_before_all_tasks_are_done_whatever_the_session_says(sp
 # -- what is checked
 
 
+@needs_files_of_spark
 def test_a_file_that_is_missing_or_too_much_is_noticed(rows, table, monkeypatch):
     listed = StagingArea.list_files
     for change, detail in [
@@ -115,6 +117,7 @@ def test_a_file_that_is_missing_or_too_much_is_noticed(rows, table, monkeypatch)
         assert not Path(table).exists()
 
 
+@needs_files_of_spark
 def test_a_directory_that_no_row_belongs_to_is_noticed(rows, table, monkeypatch):
     listed = StagingArea.list_files
 
