@@ -66,6 +66,7 @@ def task_token(
     on_clear: OnClear,
     head: Callable[[], int | None],
     version_before_run: Callable[[], int | None],
+    written: Callable[[int | None], int | None] = lambda _: None,
     derived: Callable[[], TaskToken] | None = None,
 ) -> TaskToken:
     """The token of this try: the stored one if it is still valid, else a new one, which is stored.
@@ -76,22 +77,29 @@ def task_token(
         digest: Hash of the statement.
         on_clear: Whether a cleared task keeps its token.
         head: Gives the table's version, for a new token.
-        version_before_run: Gives a version that was there before the DAG run, for a table that was made anew since: it has not
-            reached the stored version, behind which its commits would not be found.
+        version_before_run: Gives a version that was there before the DAG run, for a table that was made anew since: of its
+            commits those up to the stored version would not be found. It has not reached that version, or its is another one.
+        written: Gives the time when the commit of a version was written (milliseconds since the epoch), by which the version of
+            another table shows; None where it is not known.
         derived: Gives the new token, where the store forgets it before a cleared task looks for it. Default: it is random.
     """
     stored, retention = store.get(STATE_KEY), NEVER_EXPIRE if on_clear == "reuse" else None  # it may be cleared next year
     if stored and stored["digest"] == digest and (on_clear == "reuse" or stored["generation"] == clear_count):
-        if _is_behind(head(), stored["start_version"]):
-            stored = {**stored, "start_version": version_before_run()}
+        before, now = stored.get("start_written"), written(stored["start_version"])
+        if _is_behind(head(), stored["start_version"]) or (before is not None and now is not None and before != now):
+            start_version = version_before_run()
+            stored = {**stored, "start_version": start_version, "start_written": written(start_version)}
             store.set(STATE_KEY, stored, retention=retention)
         return TaskToken(token=stored["token"], start_version=stored["start_version"], is_new=False)
     generated = TaskToken(token=uuid.uuid4().hex, start_version=head(), is_new=True) if derived is None else derived()
-    store.set(
-        STATE_KEY,
-        {"token": generated.token, "start_version": generated.start_version, "digest": digest, "generation": clear_count},
-        retention=retention,
-    )
+    state = {
+        "token": generated.token,
+        "start_version": generated.start_version,
+        "start_written": written(generated.start_version),
+        "digest": digest,
+        "generation": clear_count,
+    }
+    store.set(STATE_KEY, state, retention=retention)
     return generated
 
 

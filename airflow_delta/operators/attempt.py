@@ -94,6 +94,13 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
             return head
         return version_before(hook.delta_log(statement.table), time)
 
+    def written(version: int | None) -> int | None:
+        from airflow_delta.watch.commit_watch import commit_written
+
+        if head in {None, NO_TABLE} or version is None or version == NO_TABLE:
+            return None
+        return commit_written(hook.log_store(statement.table), version)
+
     derived = partial(derived_token, context, digest=digest, on_clear=on_clear, head=lambda: head, version_before=version_at)
     if store is None:
         return derived()
@@ -104,6 +111,7 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
         on_clear=on_clear,
         head=lambda: head,
         version_before_run=lambda: version_at(round(1_000 * context["dag_run"].run_after.timestamp())),
+        written=written,
         derived=derived if on_clear == "reuse" and forgets_on_success() else None,
     )
 

@@ -45,6 +45,13 @@ def head_version(store: LogStore, at_least: int = 0) -> int:
     return head
 
 
+def commit_written(store: LogStore, version: int) -> int | None:
+    """When the commit of a version was written (milliseconds since the epoch), or None; one listing, no file is read."""
+    path = commit_path(version)
+    found = next(iter(store.list_from(LOG_DIRECTORY, path.rpartition("/")[2])), None)
+    return found.modification_time if found is not None and found.path == path else None
+
+
 def reached_version(store: LogStore, wanted: int, *, thorough: bool) -> int | None:
     """The table's latest version if it is ``wanted`` or later, else None, also for a missing table.
 

@@ -29,7 +29,7 @@ class DictStore(dict):
         self.pop(key, None)
 
 
-def token_of(store, *, clear_count=1, digest="statement", on_clear="rerun", head=7, before_run=None):
+def token_of(store, *, clear_count=1, digest="statement", on_clear="rerun", head=7, before_run=None, written=None):
     return task_token(
         store,
         clear_count=clear_count,
@@ -37,14 +37,16 @@ def token_of(store, *, clear_count=1, digest="statement", on_clear="rerun", head
         on_clear=on_clear,
         head=lambda: head,
         version_before_run=lambda: before_run,
+        written=(written or {}).get,
     )
 
 
 def test_the_first_try_mints_a_token_and_stores_it_with_the_version_of_the_table():
     store = DictStore()
-    token = token_of(store)
+    token = token_of(store, written={7: 70})
     assert (token.is_new, token.start_version, len(token.token)) == (True, 7, 32)
-    assert store[STATE_KEY] == {"token": token.token, "start_version": 7, "digest": "statement", "generation": 1}
+    state = {"token": token.token, "start_version": 7, "start_written": 70, "digest": "statement", "generation": 1}
+    assert store[STATE_KEY] == state
 
 
 def test_a_retry_finds_the_token_and_the_version_of_then():
@@ -59,6 +61,27 @@ def test_a_retry_on_a_table_that_was_made_anew_begins_before_the_run_and_stays_t
     first, anew = token_of(store, head=7), token_of(store, head=3, before_run=-1)
     assert (anew.token, anew.start_version, anew.is_new) == (first.token, -1, False)
     assert token_of(store, head=9, before_run=2).start_version == -1
+
+
+def test_a_retry_on_a_table_that_was_made_anew_and_has_reached_the_version_of_then_begins_before_the_run_too():
+    store = DictStore()
+    first, anew = token_of(store, written={7: 70}), token_of(store, head=9, before_run=2, written={2: 80, 7: 85})
+    assert (anew.token, anew.start_version, anew.is_new) == (first.token, 2, False)
+    assert token_of(store, head=11, before_run=5, written={2: 80, 5: 82}).start_version == 2
+
+
+@pytest.mark.parametrize("written", [{7: 70}, {}], ids=["the same commit", "a commit that was cleaned up"])
+def test_a_retry_on_the_table_of_then_keeps_its_version(written):
+    store = DictStore()
+    token_of(store, written={7: 70})
+    assert token_of(store, head=9, before_run=2, written=written).start_version == 7
+
+
+def test_a_retry_finds_a_version_that_was_stored_without_its_time():
+    store = DictStore()
+    token_of(store)
+    del store[STATE_KEY]["start_written"]
+    assert token_of(store, head=9, before_run=2, written={7: 70}).start_version == 7
 
 
 @pytest.mark.parametrize("head", [-1, None], ids=["no table", "not visible"])

@@ -56,6 +56,20 @@ class FindsItsTableMadeAnew:
         return done
 
 
+class CommitsIntoATableMadeAnew:
+    """Before the first try commits, the table is made anew; its commit then has the version that the token was stored with."""
+
+    def _execute_in_worker(self, log, attempt, origin):
+        is_first = origin.record["try_number"] == 1
+        if is_first:
+            shutil.rmtree(attempt.statement.table)
+            write_deltalake(attempt.statement.table, pa.table({"id": [3]}))
+        done = super()._execute_in_worker(log, attempt, origin)
+        if is_first:
+            raise RuntimeError("the worker is lost")
+        return done
+
+
 def tokens(table):
     files = sorted((table / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for file in files for line in file.read_text().splitlines()]
@@ -78,6 +92,16 @@ def test_a_retry_on_a_table_that_was_made_anew_finds_the_commit_of_the_lost_try(
         lambda: operator(task_id="task", table=str(flights), columns="id BIGINT", mode="replace", engine="worker"), retries=2
     )
     assert (run.state, run.version, len(run.errors)) == ("success", 1, 2)
+    assert run.result["already_committed"] is True
+    assert [token is None for token in tokens(flights)] == [True, False]
+
+
+def test_a_retry_finds_the_commit_in_a_table_that_was_made_anew_and_has_reached_the_version_of_the_token(flights, run_task):
+    operator = type("Overtaken", (CommitsIntoATableMadeAnew, DeltaCreateOperator), {})
+    run = run_task(
+        lambda: operator(task_id="task", table=str(flights), columns="id BIGINT", mode="replace", engine="worker"), retries=1
+    )
+    assert (run.state, run.version, len(run.errors)) == ("success", 1, 1)
     assert run.result["already_committed"] is True
     assert [token is None for token in tokens(flights)] == [True, False]
 

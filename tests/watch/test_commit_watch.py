@@ -6,7 +6,7 @@ from airflow_delta.core.log.file_names import commit_file
 from airflow_delta.core.storage.caching_log_store import CachingLogStore
 from airflow_delta.core.storage.disk_cache import DiskCache
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
-from airflow_delta.watch.commit_watch import NO_TABLE, CommitWatch, head_version, reached_version
+from airflow_delta.watch.commit_watch import NO_TABLE, CommitWatch, commit_written, head_version, reached_version
 from airflow_delta.watch.waits import CommitWait
 from tests.core.storage.versioned_memory_store import VersionedMemoryStore
 
@@ -34,6 +34,14 @@ def commits(*versions):
 )
 def test_the_head_is_the_latest_version_in_the_log(names, head):
     assert head_version(store_of(*names)) == head
+
+
+def test_when_a_commit_was_written_is_known_while_it_is_there():
+    now = iter((10, 20, 30))
+    store = InMemoryLogStore("memory://table", clock=lambda: next(now))
+    for name in ("00000000000000000001.checkpoint.parquet", *commits(1, 3)):
+        store.write(f"_delta_log/{name}", b"{}")
+    assert [commit_written(store, version) for version in range(5)] == [None, 20, None, 30, None]
 
 
 def test_a_version_is_reached_by_itself_or_by_a_later_one():
