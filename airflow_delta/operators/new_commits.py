@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 STATE_KEY = "airflow_delta.due"
 
+_TABLE_ID = "table_id"  # of the stored versions only
+
 _LONGEST_KEY = 512
 """Characters of a key in Airflow's state store; the ids of a DAG and of a task may have 250 each."""
 
@@ -35,8 +37,8 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
     The first task of a DAG that reacts to commits. The events that start such a DAG may come twice, late, together or not at
     all; this task ignores them and reads the table's log. What a run was given counts as processed once the run as a
     whole has succeeded; of a run that failed, the next one gets it again. A cleared run gets its own versions again, unless
-    its task is now of another table. So every version is processed at least once, and exactly once where ``max_active_runs``
-    is 1.
+    its task is now of another table, or the table was made anew. So every version is processed at least once, and exactly once
+    where ``max_active_runs`` is 1.
 
     The return value is a dict, and each of its values an XCom of its own: ``from_version`` and ``to_version``, the first and
     last new version; ``previous_version``, the one before; ``gap``, whether commits between them were cleaned up; ``reset``,
@@ -91,14 +93,15 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         state = task_state(context, self._hook, self._place)
         store = self._hook.log_store(self._place)
         own: Any = state.get(STATE_KEY)
-        if own is None or own["table"] != sanitize_uri(store.table_uri):
+        if own is None or not _is_of(own, store):
             own = self._due(store, context)
             state.set(STATE_KEY, own, retention=NEVER_EXPIRE)
+        own = {name: value for name, value in own.items() if name != _TABLE_ID}
         self.log.info("Versions %s to %s of %s are new", own["from_version"], own["to_version"], own["table"])
         for key, value in own.items():
             push_xcom(context, key, value)
         push_xcom(context, "delta_version", own["to_version"])
-        return dict(own)
+        return own
 
     @property
     def _hook(self) -> DeltaHook:
@@ -127,6 +130,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
             progress.set(key, due.processed.claimed_by(ti.run_id, due.to_version).to_json())
             return {
                 "table": sanitize_uri(store.table_uri),
+                _TABLE_ID: due.processed.table_id,
                 "from_version": due.from_version,
                 "to_version": due.to_version,
                 "previous_version": due.from_version - 1,
@@ -145,6 +149,15 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         except KeyError:
             detail = f"a mapped operator needs the asset {self.asset.name!r} in partial(inlets=[...]) too"
             raise self.invalid(detail) from None
+
+
+def _is_of(own: Mapping[str, Any], store: LogStore) -> bool:
+    """Whether the versions of a run are those of this table, and not of one that was there before at its place."""
+    from airflow_delta.watch.processed_versions import has_reached
+
+    is_known = _TABLE_ID in own  # not to a run of a release before
+    is_of_place = own["table"] == sanitize_uri(store.table_uri)
+    return is_of_place and (not is_known or has_reached(store, own[_TABLE_ID], own["to_version"]))
 
 
 def _has_succeeded(ti: Any, run_id: str) -> bool:

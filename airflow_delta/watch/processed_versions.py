@@ -129,5 +129,12 @@ def due_versions(
 def _goes_on(store: LogStore, before: ProcessedVersions, start: Start) -> bool:
     """Whether the log continues from the processed version: not where it ends before it, as one of a backup."""
     is_before_start = isinstance(start, int) and before.version < start  # which the table need not have reached
-    is_there = before.version == NO_TABLE or is_before_start or later_commits(store, before.version).head is not None
-    return is_there and (before.table_id is None or had_id(store, before.table_id, before.version))
+    if before.version == NO_TABLE or is_before_start:
+        return before.table_id is None or had_id(store, before.table_id, before.version)
+    return has_reached(store, before.table_id, before.version)
+
+
+def has_reached(store: LogStore, table_id: str | None, version: int) -> bool:
+    """Whether the log has this version, or had it, and is the one of the table with this id; None for any table."""
+    is_there = later_commits(store, version).head is not None
+    return is_there and (table_id is None or had_id(store, table_id, version))

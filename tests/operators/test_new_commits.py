@@ -203,6 +203,37 @@ def test_a_cleared_task_that_is_now_of_another_table_gets_the_versions_of_that_o
     assert given(other) == (other.root.as_uri(), 0, 3)
 
 
+@pytest.mark.parametrize("versions", [1, 5])
+def test_a_task_that_is_cleared_after_its_table_was_made_anew_gets_the_versions_of_the_new_one(table, versions):
+    for _ in range(3):
+        table.write()
+    context = {"ti": instance(), "task_state_store": Memory(), "asset_state_store": OfAnyAsset()}
+    operator = DeltaNewCommitsOperator(task_id="new", asset=delta_asset("made anew", str(table.root)))
+    assert operator.execute(context)["to_version"] == 3
+    table.drop()
+    with pytest.raises(TableNotFoundError):
+        operator.execute(context)
+    table.create(table_id="another")
+    for _ in range(versions):
+        table.write()
+    found = operator.execute(context)
+    assert (found["from_version"], found["to_version"], found["reset"]) == (0, versions, True)
+    assert operator.execute(context) == found
+    assert "table_id" not in found
+
+
+def test_a_task_that_is_cleared_after_a_replace_table_gets_its_own_versions(table):
+    table.write()
+    context = {"ti": instance(), "task_state_store": Memory(), "asset_state_store": OfAnyAsset()}
+    operator = DeltaNewCommitsOperator(task_id="new", asset=delta_asset("replaced", str(table.root)))
+    first = operator.execute(context)
+    table.replace("another")
+    assert operator.execute(context) == first
+    stored = context["task_state_store"]["airflow_delta.due"]
+    del stored["table_id"]  # as of a run of a release before
+    assert operator.execute(context) == first
+
+
 def due(table, stored=None, succeeded=(), start="earliest"):
     return due_versions(table.store, stored, start, lambda run_id: run_id in succeeded)
 
