@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.compression import codec_for_arrow, ending
 from airflow_delta.core.data_files.conform import conform
+from airflow_delta.core.data_files.writer import ROW_GROUP_BYTES
 from airflow_delta.core.errors import CommitStateUnknownError, ConstraintViolatedError, SchemaMismatchError
 from airflow_delta.core.schema import arrow_schema, physical_name, serialized_values
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
@@ -176,7 +177,13 @@ class _TaskFiles:
         path = f"{self._root}/{self._folder}/part-{uuid.uuid4()}-c000{ending(self._codec)}"
         _create_directory(self._filesystem, path)
         writer = DataFileWriter(
-            self._filesystem, path, self._stored, compression=self._codec, selection=self._selection, table=self._table
+            self._filesystem,
+            path,
+            self._stored,
+            compression=self._codec,
+            selection=self._selection,
+            table=self._table,
+            row_group_bytes=min(ROW_GROUP_BYTES, self._file_bytes),
         )
         self._open[values] = writer
         return writer

@@ -18,6 +18,7 @@ import pyarrow.fs as pafs
 
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.compression import DEFAULT, ending
+from airflow_delta.core.data_files.writer import ROW_GROUP_BYTES
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark.io.worker_values import with_typed_errors
@@ -144,4 +145,5 @@ class _Files:
             compression=self._sink.codec,
             selection=self._sink.selection,
             table=self._sink.table_uri,
+            row_group_bytes=min(ROW_GROUP_BYTES, self._sink.file_bytes),
         )

@@ -18,6 +18,7 @@ from airflow_delta.spark.jvm import in_session, is_connect
 from airflow_delta.spark.session import session_with
 from airflow_delta.spark.statement import staged_rows
 from airflow_delta.spark.write.write import write
+from tests.spark.needs import needs_files_of_spark
 from tests.spark.session_settings import session_settings
 
 SMALL_FILES = {"delta.targetFileSize": "16kb", "delta.autoOptimize.optimizeWrite": "true"}
@@ -65,6 +66,7 @@ def test_a_session_of_any_settings_is_left_as_it_is(spark, table, changed):
         assert pq.read_metadata(Path(table) / path).schema.column(2).physical_type == "INT64"
 
 
+@needs_files_of_spark
 def test_threads_that_write_at_once_do_not_share_their_settings(spark, tmp_path, monkeypatch):
     inside, meeting = staged_rows.write_files, threading.Barrier(2, timeout=120)
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -175,6 +176,17 @@ def test_a_file_ends_at_its_size(tmp_path):
     assert [json.loads(text)["minValues"] for text in result["stats"].to_pylist()] == [{"id": n << 20} for n in range(3)]
     sizes = {str(path.relative_to(tmp_path)): path.stat().st_size for path in tmp_path.rglob("*.parquet")}
     assert sizes == dict(zip(result["path"].to_pylist(), result["size"].to_pylist(), strict=True))
+
+
+def test_files_of_a_size_below_that_of_a_row_group_end_there_too(tmp_path):
+    numbers = np.random.default_rng(7).integers(0, 1 << 62, 1_000_000)
+    (result,) = worker(tmp_path, file_bytes=1 << 20)(
+        pa.record_batch({"0": numbers[first : first + 10_000]}) for first in range(0, len(numbers), 10_000)
+    )
+    sizes = result["size"].to_pylist()
+    assert sum(result["num_records"].to_pylist()) == len(numbers)
+    assert all(1 << 20 <= size < 2 << 20 for size in sizes[:-1])
+    assert len(sizes) in range(4, 9)
 
 
 @pytest.mark.parametrize("end", [ZeroDivisionError, GeneratorExit])

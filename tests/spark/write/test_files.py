@@ -11,6 +11,7 @@ from airflow_delta.core.schema.data_types import INTEGER, LONG, STRING, ArrayTyp
 from airflow_delta.core.statements import DeleteStatement
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.write.file_sizes import rows_per_file
+from tests.spark.needs import needs_files_of_spark
 
 ROWS = "SELECT id, CAST(id % 7 AS STRING) AS text FROM range(0, {}, 1, {})"
 
@@ -31,6 +32,7 @@ def test_files_have_the_codec_that_the_table_asks_for_also_when_they_are_written
     assert len(reference_rows()) == 9
 
 
+@needs_files_of_spark
 def test_files_stay_below_the_size_that_the_table_asks_for(write_rows, reference_rows, latest):
     write_rows(ROWS.format(2_000, 1), properties={"delta.targetFileSize": "16kb"})
     first = latest().files()["size"].to_pylist()
