@@ -67,7 +67,8 @@ class DeltaPartitionSensor(DeltaWaitSensor):
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
         self.log.info("Waiting for %s rows of %s where %s", self.min_rows, self.table, self.partitions)
         try:
-            wait = replace(wait, after=self.progress(context).load().get("after", NO_TABLE))
+            progress = self.progress(context).load()
+            wait = replace(wait, after=progress.get("after", NO_TABLE), written=progress.get("written"))
         except Exception as error:  # noqa: BLE001 - the progress only saves reading
             self.log.info("the log is read from the beginning: %s", printable(str(error)))
         return PartitionWatch(store, wait)

@@ -13,7 +13,8 @@ from airflow_delta.core.log.record_counts import NUM_RECORDS, plausible_counts
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.watch.commit_watch import LISTED_EVERY, head_version
+from airflow_delta.watch.commit_scan import later_commits
+from airflow_delta.watch.commit_watch import LISTED_EVERY
 from airflow_delta.watch.partition_predicate import partition_predicate
 from airflow_delta.watch.waits import PartitionWait
 
@@ -51,13 +52,19 @@ class PartitionWatch:
         except TableNotFoundError:
             return None
         rows = rows_in(snapshot, self.wait.partitions)  # what raises has not counted this version
-        self.wait = replace(self.wait, after=snapshot.version)
+        status = self._store.status(commit_path(snapshot.version))
+        self.wait = replace(self.wait, after=snapshot.version, written=status.modification_time if status else None)
         return snapshot.version if rows >= self.wait.min_rows else None
 
     def _is_changed(self, *, thorough: bool) -> bool:
-        """Whether there is another version than the counted one; not thorough, whether the next one is there still."""
+        """Whether there is another version than the counted one, or another commit of its number, as of a table made anew.
+
+        Not thorough, whether the next one is there still.
+        """
         if thorough:
-            return head_version(self._store) != self.wait.after
+            found = later_commits(self._store, self.wait.after)
+            written = None if found.at is None else found.at.modification_time
+            return found.head != self.wait.after or (self.wait.written is not None and written != self.wait.written)
         return self._store.exists(commit_path(self.wait.after + 1))
 
 

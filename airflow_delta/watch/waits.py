@@ -59,16 +59,18 @@ class PartitionWait:
         partitions: A predicate over the partition columns.
         min_rows: How many rows these partitions must hold together.
         after: The latest version that was counted, or ``NO_TABLE``.
+        written: When the commit of that version was written, milliseconds since the epoch; None where it is not known.
     """
 
     partitions: str
     min_rows: int = 1
     after: int = NO_TABLE
+    written: int | None = None
 
     @property
     def progress(self) -> dict[str, int]:
         """What the search has changed."""
-        return {"after": self.after}
+        return {"after": self.after} | ({} if self.written is None else {"written": self.written})
 
     def to_json(self) -> dict[str, Any]:
         """The wait as JSON values."""

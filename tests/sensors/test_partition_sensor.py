@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import os
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -63,6 +64,23 @@ def test_rows_of_several_commits_count_together_and_other_partitions_do_not(tabl
     assert poke(table, min_rows=4) is None
     assert poke(table, min_rows=53, partitions="day >= DATE'2026-01-01'") == 2
     assert table.write(day="2026-01-02", rows=1) == poke(table, min_rows=4)
+
+
+@pytest.mark.parametrize("is_rescheduled", [True, False])
+def test_rows_of_a_table_that_was_made_anew_with_as_many_versions_are_counted(table, monkeypatch, is_rescheduled):
+    monkeypatch.setattr("airflow_delta.watch.partition_watch.LISTED_EVERY", 3)
+    table.write(day="2026-01-01")
+    context, waiting = new_context(), sensor(table)
+    assert waiting.poke(context).xcom_value is None
+    first = (table.root / commit_path(1)).stat().st_mtime_ns
+    table.drop()
+    table.create(table_id="another")
+    table.write(day="2026-01-02")
+    os.utime(table.root / commit_path(1), ns=(first + 10**9, first + 10**9))
+    if is_rescheduled:
+        assert sensor(table).poke(context).xcom_value == 1
+    else:
+        assert [waiting.poke(context).xcom_value for _ in range(3)] == [None, None, 1]
 
 
 def test_rows_that_are_gone_or_hidden_do_not_count(table):
