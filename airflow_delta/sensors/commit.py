@@ -151,7 +151,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
         from airflow_delta.watch.commit_watch import CommitWatch, head_version  # noqa: PLC0415 - DAG files need no log
 
-        wait, thorough = self.requested_wait(), True
+        wait, thorough = replace(self.requested_wait(), is_since_poke=self.since is not None), True
         try:
             store = DeltaHook(self.delta_conn_id).log_store(self.table)
         except TableNameNotFoundError:

@@ -94,7 +94,7 @@ class CommitWatch:
         thorough = self._polls % LISTED_EVERY == 0
         self._polls += 1
         if self.wait.is_for_any and self.wait.window is None:
-            return reached_version(self._store, self.wait.after + 1, thorough=thorough)
+            return self._latest(thorough=thorough)
         if not thorough and not self._store.exists(commit_path(self.wait.after + 1)):
             return None
         found = later_commits(self._store, self.wait.after)
@@ -105,12 +105,23 @@ class CommitWatch:
             return self._first_match(found)
         return self._poll_window(self.wait.window, found)
 
+    def _latest(self, *, thorough: bool) -> int | None:
+        """The latest version, where any will do; a new table's latest, where it need not reach a version that a user named."""
+        after = self.wait.after
+        if not (thorough and self.wait.is_since_poke):
+            return reached_version(self._store, after + 1, thorough=thorough)
+        head = head_version(self._store, max(after, 0))
+        if head == NO_TABLE and self._is_made_anew():
+            self.wait = replace(self.wait, after=NO_TABLE)
+            return head_version(self._store)
+        return head if head > after else None
+
     def _is_made_anew(self) -> bool:
         """Whether the log, which has nothing from the last read version on, is another one: its table was made anew.
 
         Not where the user waits for versions: those of the new table may still come.
         """
-        of_versions = self.wait.window is None and not self.wait.wanted.run
+        of_versions = self.wait.window is None and not self.wait.wanted.run and not self.wait.is_since_poke
         return not of_versions and self.wait.after != NO_TABLE and head_version(self._store) != NO_TABLE
 
     def _poll_window(self, window: CommitWindow, found: LaterCommits) -> int | None:

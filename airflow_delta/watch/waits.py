@@ -21,6 +21,8 @@ class CommitWait:
         min_rows: Rows that the wanted commits must have changed together; None when the first of them is enough.
         rows: Rows that they have changed so far.
         window: When it must have been made; None for any time.
+        is_since_poke: Whether ``after`` is the version of a poke, and none that the user has named: all commits of a table that
+            is made anew come later.
     """
 
     after: int
@@ -28,6 +30,7 @@ class CommitWait:
     min_rows: int | None = None
     rows: int = 0
     window: CommitWindow | None = None
+    is_since_poke: bool = False
 
     @property
     def is_for_any(self) -> bool:
@@ -42,7 +45,9 @@ class CommitWait:
     def to_json(self) -> dict[str, Any]:
         """The wait as JSON values."""
         window = {} if self.window is None else {"window": self.window.to_json()}
-        return {"after": self.after, "wanted": self.wanted.to_json(), "min_rows": self.min_rows, "rows": self.rows, **window}
+        since = {"is_since_poke": True} if self.is_since_poke else {}
+        wanted = self.wanted.to_json()
+        return {"after": self.after, "wanted": wanted, "min_rows": self.min_rows, "rows": self.rows, **window, **since}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> CommitWait:
