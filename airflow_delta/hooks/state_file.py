@@ -136,7 +136,12 @@ class StateFile:
 
 
 def state_file(
-    hook: DeltaHook, table: str, *owner: str | int | None, scratch_uri: str | None = None, kept: Kept = "always"
+    hook: DeltaHook,
+    table: str,
+    *owner: str | int | None,
+    scratch_uri: str | None = None,
+    kept: Kept = "always",
+    by_name: bool = False,
 ) -> StateFile:
     """The state of this owner, as far as it concerns this table.
 
@@ -146,6 +151,7 @@ def state_file(
         owner: Names that tell this state from all others.
         scratch_uri: The operator's own scratch location.
         kept: How long the file is kept after its last change.
+        by_name: Whether a name of the catalog is one in the scratch location too, so that it need not be there yet.
 
     Raises:
         DeltaError: Workers cannot read the table, and there is no scratch location.
@@ -155,7 +161,8 @@ def state_file(
     place = scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None)
     if place:
         store = log_store_for(place, hook.storage_options(place))
-        table = table if hook.is_session_name(table) else hook.table_uri(table)
+        is_name = hook.is_session_name(table) or (by_name and hook.table_name(table) is not None)
+        table = table if is_name else hook.table_uri(table)
         return StateFile(store=store, owner=(table, *owner), is_beside_table=False, kept=kept)
     return StateFile(store=hook.log_store(table), owner=owner, is_beside_table=True, kept=kept)
 
@@ -168,7 +175,8 @@ def task_state(
     if store is not None:
         return store
     ti = context["ti"]
-    file = state_file(hook, table, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, scratch_uri=scratch_uri, kept=kept)
+    owner = (ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
+    file = state_file(hook, table, *owner, scratch_uri=scratch_uri, kept=kept, by_name=True)
     return replace(file, run_began=_run_began(context))
 
 

@@ -16,6 +16,7 @@ from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.statements.validation import require_text, texts
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.sensors.wait import DeltaWaitSensor
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_window import CommitWindow
@@ -173,9 +174,14 @@ class DeltaCommitSensor(DeltaWaitSensor):
         """Where the first poke counts and finds no name, keep that there was no table: its first commit comes later."""
         if self.since is None or self._has_missed_name:
             return
+        try:
+            progress = self.progress(context)
+        except TableNameNotFoundError as missing:
+            detail = "there is no table of that name yet, and nothing is created before it is there"
+            raise StateFileError(place=self.table, detail=detail) from missing
+        if not progress.load():
+            progress.save(requested.progress)
         self._has_missed_name = True
-        if not self._loaded(context):
-            self.progress(context).save(requested.progress)
 
     def _is_stored(self, requested: CommitWait) -> bool:
         """Whether there is progress to be kept between two processes of this task run."""

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pendulum
 import pytest
@@ -9,9 +10,11 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
 
 from airflow_delta.catalogs.errors import TableNameNotFoundError
+from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.sensors import DeltaCommitSensor
 
 
@@ -131,6 +134,37 @@ def test_first_poke_on_a_missing_name_waits_for_the_first_commit_of_its_table(tm
     if is_rescheduled:
         waiting = sensor("sales.orders", since="first_poke")
     assert waiting.poke(shared).xcom_value == 0
+
+
+@pytest.mark.parametrize("has_scratch", [True, False])
+def test_first_poke_on_a_missing_name_is_remembered_in_a_scratch_location_or_is_an_error(tmp_path, monkeypatch, has_scratch):
+    """Before Airflow 3.3, in the process of each poke."""
+    table, names = tmp_path / "t", []
+
+    def found(name):
+        if name not in names:
+            raise TableNameNotFoundError(catalog="lake", name=name, detail="the name is not there")
+        return str(table)
+
+    monkeypatch.setattr(DeltaHook, "table_uri", lambda hook, name: found(name))
+    monkeypatch.setattr(DeltaHook, "log_store", lambda hook, name: LocalLogStore(found(name)))
+    monkeypatch.setattr(DeltaHook, "table_name", lambda hook, name: TableName.parse(name))
+    monkeypatch.setattr(DeltaHook, "scratch_uri", str(tmp_path / "scratch") if has_scratch else None)
+    task = SimpleNamespace(dag_id="d", run_id="r", task_id="wait", map_index=-1, max_tries=0, try_number=1)
+
+    def poke():
+        return sensor("sales.orders", since="first_poke").poke({"ti": task})
+
+    if not has_scratch:
+        with pytest.raises(StateFileError) as caught:
+            poke()
+        assert caught.value.place == "sales.orders"
+        return
+    assert not poke().is_done
+    for version in range(3):
+        commit(table, version)
+    names.append("sales.orders")
+    assert poke().xcom_value == 2
 
 
 def test_a_deferrable_sensor_returns_at_once_or_leaves_the_wait_to_the_triggerer(tmp_path):
