@@ -24,31 +24,9 @@ from airflow_delta.sensors import DeltaCommitSensor
 from airflow_delta.sensors.progress import STATE_KEY
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch.errors import CommitsCleanedUpError
-from tests.watched_table import WatchedTable
+from tests.sensors.conftest import Instance, Store
 
 RUN = {"dag_id": "daily", "task_id": "silver", "run_id": "r1", "map_index": -1, "logical_date": "2013-01-01T00:00:00+00:00"}
-
-
-class Instance:
-    max_tries = 0
-    try_number = 1
-
-
-class Store(dict):
-    def set(self, key, value):
-        self[key] = value
-
-
-@pytest.fixture
-def table(tmp_path):
-    table = WatchedTable(tmp_path / "table")
-    table.create()
-    return table
-
-
-@pytest.fixture
-def context():
-    return {"task_state_store": Store(), "ti": Instance()}
 
 
 @pytest.fixture

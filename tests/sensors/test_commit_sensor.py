@@ -16,22 +16,13 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.sensors import DeltaCommitSensor
+from tests.sensors.conftest import Instance, Store
 
 
 def commit(table, version):
     log = table / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     (log / f"{version:020d}.json").write_text("{}")
-
-
-class Instance:
-    max_tries = 0
-    try_number = 1
-
-
-class Store(dict):
-    def set(self, key, value):
-        self[key] = value
 
 
 def context(**given):

@@ -21,26 +21,12 @@ from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch.errors import CommitsCleanedUpError, CommitWindowPassedError
 from airflow_delta.watch.waits import CommitWait
 from tests.core.builders import metadata, protocol
+from tests.sensors.conftest import Store
 from tests.watched_table import WatchedTable
 
 DAY = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 INTERVAL = (DAY.isoformat(), (DAY + 24 * HOUR).isoformat())
-
-
-class Instance:
-    max_tries = 0
-    try_number = 1
-
-
-class Store(dict):
-    def set(self, key, value):
-        self[key] = value
-
-
-@pytest.fixture
-def context():
-    return {"task_state_store": Store(), "ti": Instance()}
 
 
 class TimedTable(WatchedTable):

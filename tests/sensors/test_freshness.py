@@ -34,18 +34,6 @@ def poke(table, context, **arguments):
     return DeltaCommitSensor(task_id="fresh", table=str(table.root), **arguments).poke(context).xcom_value
 
 
-@pytest.fixture
-def context():
-    class Instance:
-        max_tries = 0
-
-    class Store(dict):
-        def set(self, key, value):
-            self[key] = value
-
-    return {"task_state_store": Store(), "ti": Instance()}
-
-
 def test_a_table_is_fresh_if_its_rows_changed_in_the_time_before_the_poke(table, context):
     at(table, 5, table.create)
     at(table, 3, table.write)

@@ -23,26 +23,15 @@ from airflow_delta.watch.partition_watch import PartitionWatch
 from airflow_delta.watch.waits import PartitionWait
 from tests.airflow_versions import operator_log
 from tests.core.builders import CHECKPOINT, add, protocol, remove
+from tests.sensors.conftest import Store
 from tests.watched_table import WatchedTable
 
 DAY = "day = DATE'2026-01-02'"
 
 
-@pytest.fixture
-def table(tmp_path):
-    table = WatchedTable(tmp_path / "table")
-    table.create()
-    return table
-
-
 def file(rows, *, day="2026-01-02", name="a.parquet", **fields):
     stats = {"stats": json.dumps({"numRecords": rows})} if rows is not None else {"stats": None}
     return add(name, partitionValues={"day": day}, **stats, **fields)
-
-
-class Store(dict):
-    def set(self, key, value):
-        self[key] = value
 
 
 def new_context():

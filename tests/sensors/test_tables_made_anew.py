@@ -1,29 +1,9 @@
 """A table that is dropped and made anew while a sensor waits for it: its commits come after what the sensor has seen."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from airflow_delta.sensors import DeltaCommitSensor
 from airflow_delta.watch.waits import CommitWait, wait_of
-from tests.watched_table import WatchedTable
-
-
-class Store(dict):
-    def set(self, key, value):
-        self[key] = value
-
-
-@pytest.fixture
-def table(tmp_path):
-    table = WatchedTable(tmp_path / "table")
-    table.create()
-    return table
-
-
-@pytest.fixture
-def context():
-    return {"task_state_store": Store(), "ti": SimpleNamespace(max_tries=0, try_number=1)}
 
 
 def sensor(table, **arguments):
