@@ -85,23 +85,19 @@ def flights(tmp_path):
     return path
 
 
-def test_a_retry_on_a_table_that_was_made_anew_finds_the_commit_of_the_lost_try(flights, run_task):
-    """The stored start version is one that the new table has not reached: its commits were all taken for older ones."""
-    operator = type("Surprised", (FindsItsTableMadeAnew, DeltaCreateOperator), {})
+@pytest.mark.parametrize(
+    ("happening", "retries"),
+    [(FindsItsTableMadeAnew, 2), (CommitsIntoATableMadeAnew, 1)],
+    ids=["shorter than at the token", "as long as at the token"],
+)
+def test_a_retry_on_a_table_that_was_made_anew_finds_the_commit_of_the_lost_try(flights, run_task, happening, retries):
+    """Its commits up to the stored start version were taken for older ones."""
+    operator = type("Surprised", (happening, DeltaCreateOperator), {})
     run = run_task(
-        lambda: operator(task_id="task", table=str(flights), columns="id BIGINT", mode="replace", engine="worker"), retries=2
+        lambda: operator(task_id="task", table=str(flights), columns="id BIGINT", mode="replace", engine="worker"),
+        retries=retries,
     )
-    assert (run.state, run.version, len(run.errors)) == ("success", 1, 2)
-    assert run.result["already_committed"] is True
-    assert [token is None for token in tokens(flights)] == [True, False]
-
-
-def test_a_retry_finds_the_commit_in_a_table_that_was_made_anew_and_has_reached_the_version_of_the_token(flights, run_task):
-    operator = type("Overtaken", (CommitsIntoATableMadeAnew, DeltaCreateOperator), {})
-    run = run_task(
-        lambda: operator(task_id="task", table=str(flights), columns="id BIGINT", mode="replace", engine="worker"), retries=1
-    )
-    assert (run.state, run.version, len(run.errors)) == ("success", 1, 1)
+    assert (run.state, run.version, len(run.errors)) == ("success", 1, retries)
     assert run.result["already_committed"] is True
     assert [token is None for token in tokens(flights)] == [True, False]
 
