@@ -46,6 +46,7 @@ class Cluster:
     def __init__(self, spark):
         self.spark = spark
         self.killed = []
+        self._lost = 0
 
     def pids(self):
         listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
@@ -60,11 +61,19 @@ class Cluster:
         for pid in self.pids()[:number]:
             os.kill(pid, signal.SIGKILL)
             self.killed.append(pid)
+            self._lost += 1
 
     def wait(self):
         """Until all executors work, new ones in place of those that were killed."""
-        _wait(lambda: len(set(self.pids()) - set(self.killed)) == EXECUTORS)
-        _wait(lambda: self.spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 1 + EXECUTORS)
+
+        def all_work():
+            # One that was killed counts until Spark misses it: the ids, which are given in order, tell it from a new one.
+            listed = self.spark.sparkContext._jsc.sc().getExecutorIds()
+            ids = [int(listed.apply(place)) for place in range(listed.size())]
+            return len(ids) == EXECUTORS and max(ids) >= self._lost + EXECUTORS - 1
+
+        _wait(all_work)
+        self.killed.clear()
 
     @contextmanager
     def lost_after(self, *steps):
@@ -267,7 +276,6 @@ def main(folder, names):
             continue
         cluster.wait()
         attempts.clear()
-        cluster.killed.clear()
         begun = time.monotonic()
         try:
             result = scenario(spark, cluster, DeltaLog.for_table(str(folder / scenario.__name__)))
