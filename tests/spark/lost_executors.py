@@ -58,6 +58,7 @@ class Cluster:
         return [int(pid) for pid, _, *args in processes if int(pid) in ours and "CoarseGrainedExecutorBackend" in "".join(args)]
 
     def kill(self, number=EXECUTORS):
+        _wait(self._is_whole)
         for pid in self.pids()[:number]:
             os.kill(pid, signal.SIGKILL)
             self.killed.append(pid)
@@ -65,15 +66,14 @@ class Cluster:
 
     def wait(self):
         """Until all executors work, new ones in place of those that were killed."""
-
-        def all_work():
-            # One that was killed counts until Spark misses it: the ids, which are given in order, tell it from a new one.
-            listed = self.spark.sparkContext._jsc.sc().getExecutorIds()
-            ids = [int(listed.apply(place)) for place in range(listed.size())]
-            return len(ids) == EXECUTORS and max(ids) >= self._lost + EXECUTORS - 1
-
-        _wait(all_work)
+        _wait(self._is_whole)
         self.killed.clear()
+
+    def _is_whole(self):
+        # One that was killed counts until Spark misses it: the ids, which are given in order, tell it from a new one.
+        listed = self.spark.sparkContext._jsc.sc().getExecutorIds()
+        ids = [int(listed.apply(place)) for place in range(listed.size())]
+        return len(ids) == EXECUTORS and max(ids) >= self._lost + EXECUTORS - 1
 
     @contextmanager
     def lost_after(self, *steps):
