@@ -17,11 +17,12 @@ _BEHIND_RANGE = tuple(word for word in QUERIES if word not in {"FROM", "("})
 """What ends the condition of REPLACE WHERE: FROM may be part of one (IS DISTINCT FROM), and so may a parenthesis."""
 _NAMES_TOO = ("VALUES", "TABLE")
 """Of these the words that Spark takes for columns, too: where something is missing for a complete condition."""
+_TILDE = "TILDE" if "TILDE" in TokenType.__members__ else "TILDA"  # its name in sqlglot 27 and the first of 28
 _OPERATORS = frozenset(
     getattr(TokenType, name)
     for name in (
         *("AND", "OR", "NOT", "EQ", "NEQ", "NULLSAFE_EQ", "GT", "GTE", "LT", "LTE", "LIKE", "RLIKE", "ILIKE", "BETWEEN"),
-        *("FROM", "PLUS", "DASH", "STAR", "SLASH", "MOD", "DIV", "DPIPE", "AMP", "PIPE", "CARET", "TILDE"),
+        *("FROM", "PLUS", "DASH", "STAR", "SLASH", "MOD", "DIV", "DPIPE", "AMP", "PIPE", "CARET", _TILDE),
     )
 )
 
