@@ -18,6 +18,7 @@ from airflow_delta.core.schema.column_mapping import MappingMode, physical_name,
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.data_paths import file_uri
+from airflow_delta.spark.io.float_order import WITHOUT_SKIPPING, has_float_members, is_float, unskipped
 from airflow_delta.spark.io.partition_columns import partition_columns
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
@@ -67,10 +68,10 @@ def jvm_scan(
         for path in paths:  # the JVM follows links, wherever they lead
             locate(path)
     uris = [file_uri(table.table_uri, path) for path in paths]
+    in_files = to_spark(read)
+    options = _READER_OPTIONS | {READ_MARK: table.mark} | (WITHOUT_SKIPPING if has_float_members(in_files) else {})
     try:
-        reader = (
-            listing_session(spark, len(paths)).read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})
-        )
+        reader = listing_session(spark, len(paths)).read.schema(in_files).options(**options)
         rows = in_session(analyzed(reader.parquet(*uris)), spark)
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
@@ -90,7 +91,7 @@ def jvm_scan(
     if values:
         metadata, keys = rows.metadataColumn("_metadata"), _metadata_paths(rows, uris)
         selected |= dict(zip(values, partition_columns(metadata["file_path"], keys, values, by_name), strict=True))
-    elif table.mapping is MappingMode.NONE:
+    elif table.mapping is MappingMode.NONE and not any(is_float(field.dataType) for field in in_files.fields):
         return rows.select("*")  # into a view of files alone INSERT of Spark's writes, past the log
     return rows.select(*(selected[name] for name in (*columns.names, *(position or ()))))
 
@@ -106,6 +107,8 @@ def listing_session(spark: SparkSession, files: int) -> SparkSession:
 def _stored(field: StructField, shown: spark_types.StructField, mapping: MappingMode) -> Column:
     """The column under its logical name; a cast renames what is inside of it, by position."""
     column = F.col(quoted(physical_name(field)))
+    if is_float(shown.dataType):
+        return unskipped(column).alias(shown.name, metadata=shown.metadata)
     return column if mapping is MappingMode.NONE else column.cast(shown.dataType).alias(shown.name, metadata=shown.metadata)
 
 

@@ -43,6 +43,7 @@ from airflow_delta.core.schema.data_types import VOID
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.file_sink import FileSink
+from airflow_delta.spark.io.float_order import with_floats_unskipped
 from airflow_delta.spark.io.jvm_sink import fit_for_jvm
 from airflow_delta.spark.io.row_sink import write_files
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
@@ -133,7 +134,7 @@ class RowCache:
     def _with_lineage(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> Kept:
         kept = rows.persist()
         self.at_end(kept.unpersist)
-        return Kept(kept, _computed(kept, aggregates))
+        return Kept(with_floats_unskipped(kept), _computed(kept, aggregates))
 
     def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column], store: LogStore) -> Kept:
         """Columns are named by their positions in the files, as two may have one name."""

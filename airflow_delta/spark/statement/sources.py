@@ -17,6 +17,7 @@ from airflow_delta.core.statements import FileSource, PythonSource, Source, SqlS
 from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
+from airflow_delta.spark.io.float_order import WITHOUT_SKIPPING, has_float_members, with_floats_unskipped
 from airflow_delta.spark.jvm import Py4JJavaError, analyzed, is_connect
 from airflow_delta.spark.statement.python_function import call_function
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
@@ -108,7 +109,13 @@ def _queried(query: str, views: QueryViews) -> DataFrame:
 def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:
     with readable(source.path):
         reader = spark.read.format(source.format).options(**source.options)
-        return analyzed((reader.schema(source.schema) if source.schema else reader).load(source.path))
+        reader = reader.schema(source.schema) if source.schema else reader
+        files = analyzed(reader.load(source.path))
+        if source.format.lower() != "parquet":
+            return files
+        if has_float_members(files.schema):
+            files = analyzed(reader.options(**WITHOUT_SKIPPING).load(source.path))
+        return with_floats_unskipped(files)
 
 
 def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None) -> OpenSource:
