@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
@@ -56,11 +57,10 @@ def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, t
     missing = [field for field in schema.fields if field.name not in given]
     defaults = {field.name: default_value(frame, field, table=table) for field in missing if default_text(field) is not None}
     frame = padded(frame.withColumns(defaults) if defaults else frame, schema.fields)
-    frame = with_generated(
-        frame, {field.name: None for field in missing if generation_text(field) is not None}, schema, table=table
-    )
     numbers = [field for field in missing if Identity.of(field) is not None]
-    return numbered(frame, numbers, table=table, cache=cache) if numbers else NumberedRows(frame=frame)
+    rows = numbered(frame, numbers, table=table, cache=cache) if numbers else NumberedRows(frame=frame)
+    generated = {field.name: None for field in missing if generation_text(field) is not None}  # of numbers, too
+    return replace(rows, frame=with_generated(rows.frame, generated, schema, table=table)) if generated else rows
 
 
 def default_value(frame: DataFrame, field: StructField, *, table: str) -> Column:

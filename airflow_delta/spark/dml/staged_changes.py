@@ -137,11 +137,14 @@ def stage(
     with typed_worker_errors():
         kept = cache.keep(rows, {}, of_fixed_files=True, size=size)
     numbered = clauses.with_numbers(kept.frame, clause_index, snapshot.schema, snapshot.table_uri, cache)
+    with_numbers = numbered.frame
+    if with_numbers is not kept.frame:  # of which generated columns may be
+        with_numbers = clauses.with_generated(with_numbers, clause_index, snapshot.schema, snapshot.table_uri)
     return StagedChanges(
         snapshot=snapshot,
         clauses=clauses,
         candidates=candidates,
-        rows=numbered.frame,
+        rows=with_numbers,
         marks=numbered.marks,
         here=kept.here if numbered.frame is kept.frame else None,
     )

@@ -12,6 +12,8 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidSchemaError, SchemaMismatchError
+from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import FileSource, PythonSource, Source, SqlSource, TableSource
 from airflow_delta.core.statements.publish import StagedHandle
@@ -19,6 +21,7 @@ from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.io.float_order import WITHOUT_SKIPPING, has_float_members, with_floats_unskipped
 from airflow_delta.spark.jvm import Py4JJavaError, analyzed, is_connect
+from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.python_function import call_function
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 
@@ -59,6 +62,22 @@ class OpenSource:
     views: Mapping[str, DataFrame] = field(default_factory=dict)
     has_target: bool = False
     size: int | None = None
+
+    def columns(self, table: str) -> StructType:
+        """The columns of the rows.
+
+        Args:
+            table: Name of the statement's target, for errors.
+
+        Raises:
+            SchemaMismatchError: Two have one name.
+            UnsupportedTypeError: No table has columns of such a type.
+        """
+        try:
+            return from_spark(self.frame.schema)
+        except InvalidSchemaError as error:
+            detail = error.detail.removeprefix("ValueError: ")
+            raise SchemaMismatchError(table=table, differences=(f"in the source {detail}",)) from error
 
 
 def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None = None) -> OpenSource:

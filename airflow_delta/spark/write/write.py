@@ -18,12 +18,9 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     CommitConflictError,
     ConstraintViolatedError,
-    InvalidSchemaError,
-    SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
 )
-from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
 from airflow_delta.core.table_features.partition_columns import materialized_columns
@@ -36,7 +33,6 @@ from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.application_progress import progress
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, WriteConflict, retry_on_conflict
 from airflow_delta.spark.statement.conform import conform_to_schema, named_by_position
@@ -192,7 +188,7 @@ def _stage(run: WriteRun, snapshot: Snapshot | None, conflicts: Conflicts) -> St
     if statement.by_position:
         source = replace(source, frame=_in_position(source.frame, snapshot, log.table_uri, may_add=statement.merge_schema))
     reads.look_into(source.frame)
-    target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
+    target = Target.of(log, statement, snapshot, source.columns(log.table_uri))
     _check_range(run, target)
     with RowCache(log.store) as cache:
         rows = conform_to_schema(source.frame, target.schema, table=log.table_uri, cache=cache)
@@ -232,15 +228,6 @@ def _after_conflict(
     if is_renumbered or isinstance(conflict, TableExistsError):
         return None
     raise conflict
-
-
-def _columns(frame: DataFrame, table: str) -> StructType:
-    """The columns of the rows."""
-    try:
-        return from_spark(frame.schema)
-    except InvalidSchemaError as error:
-        detail = error.detail.removeprefix("ValueError: ")
-        raise SchemaMismatchError(table=table, differences=(f"in the source {detail}",)) from error
 
 
 def _check_range(run: WriteRun, target: Target) -> None:

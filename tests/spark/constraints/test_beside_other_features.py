@@ -4,7 +4,7 @@ import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError
-from airflow_delta.core.statements import UPSERT, OptimizeStatement
+from airflow_delta.core.statements import UPSERT, MatchedUpdate, NotMatchedInsert, OptimizeStatement
 from airflow_delta.spark.optimize.optimize import optimize
 
 FEATURES = {
@@ -39,6 +39,25 @@ def test_all_constraints_are_enforced_beside_all_features(create, write_rows, ch
         if row["_change_type"] == "insert"
     ]
     assert inserted == [{"k": 4, "id": 3, "odd name": 7, "twice": 14}]
+
+
+@pytest.mark.parametrize("numbers", ["ALWAYS", "BY DEFAULT"])
+@pytest.mark.parametrize(
+    "clauses", [UPSERT, [MatchedUpdate(), NotMatchedInsert(assignments={"id": "source.id"})]], ids=["*", "listed"]
+)
+def test_a_column_generated_from_an_identity_column_follows_its_numbers(
+    create, write_rows, change, put_together, seen, column, numbers, clauses
+):
+    create(
+        f"k BIGINT GENERATED {numbers} AS IDENTITY, id BIGINT, twice BIGINT GENERATED ALWAYS AS (coalesce(k, -1) * 2)",
+        partition_by=("twice",),
+    )
+    write_rows("SELECT id FROM range(3)")
+    put_together("SELECT id FROM range(2, 5)", clauses=clauses)
+    change("id = 0", assignments={"id": "9"})
+
+    assert [(id_, twice == 2 * k) for id_, k, twice in seen("id, k, twice")] == [(one, True) for one in (1, 2, 3, 4, 9)]
+    assert column("k")["delta.identity.highWaterMark"] == 5
 
 
 def test_rows_that_only_move_are_not_asked_again(create, write_rows, spark, table, seen):

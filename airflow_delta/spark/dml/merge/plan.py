@@ -28,7 +28,6 @@ from airflow_delta.spark.io.predicates import predicate_of_analyzed
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import analyzed
-from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
 from airflow_delta.spark.statement.current_time import StatementTime
 from airflow_delta.spark.statement.outcome import with_sources
@@ -113,7 +112,7 @@ def plan_merge(
     check_names("the source", opened.frame.columns)
     time = StatementTime(spark, lambda: [*schema.names, *opened.frame.columns])
     statement = replace(statement, on=time.fixed(statement.on), clauses=time.in_clauses(statement.clauses))
-    after = definition_after(snapshot, statement, from_spark(opened.frame.schema))
+    after = definition_after(snapshot, statement, opened.columns(table))
     target_after = snapshot.redefined(after.metadata, after.protocol)
     check_rows_writable(table, after.protocol, after.metadata)
     clauses = bind_clauses(

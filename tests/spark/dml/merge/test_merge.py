@@ -420,6 +420,9 @@ def test_every_column_that_does_not_fit_is_named_before_anything_is_written(run_
     with pytest.raises(SchemaMismatchError) as raised:
         run_merge("SELECT 1L AS id", clauses=NotMatchedInsert(assignments={"id": "target.id", "n": "source.m"}))
     assert [line.partition(" cannot")[0] for line in raised.value.differences] == ["id: target.id", "n: source.m"]
+    with pytest.raises(SchemaMismatchError) as raised:
+        run_merge("SELECT 1L AS id, 'b' AS v, 5 AS m, 6 AS m", clauses=MatchedUpdate(assignments={"v": "source.v"}))
+    assert raised.value.differences == ("in the source two columns have the name 'm'",)
     assert everything(table) == before
 
 
