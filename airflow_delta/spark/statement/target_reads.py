@@ -265,6 +265,17 @@ def _mark_of_columns(leaf: Any) -> str | None:
 
 def _only_chooses(node: Any) -> bool:
     """Whether a node passes on some of the columns below it under their own names."""
-    return node.nodeName() == "Project" and all(
-        column.nodeName() == "AttributeReference" for column in members(node.projectList())
+    return node.nodeName() == "Project" and all(map(_is_passed_on, members(node.projectList())))
+
+
+def _is_passed_on(column: Any) -> bool:
+    """Whether a column of a plan is one below as it is, or floats as scans pass them on (``float_order.unskipped``)."""
+    if column.nodeName() != "Alias":
+        return bool(column.nodeName() == "AttributeReference")
+    value = column.child()
+    return bool(
+        value.nodeName() == "NaNvl"
+        and value.left().nodeName() == "AttributeReference"
+        and value.left().name() == column.name()
+        and value.left().semanticEquals(value.right())
     )

@@ -18,6 +18,7 @@ from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.statement.sources import open_source
 from airflow_delta.spark.statement.target_reads import TargetReads
+from tests.spark.needs import sees_plans
 
 DAYS = pa.table({"id": [1, 2, 3], "day": ["mon", "mon", "tue"], "in": [{"id": 1}, {"id": 2}, {"id": 3}]})
 
@@ -81,6 +82,25 @@ def test_a_read_is_recorded_with_the_conditions_right_above_it(spark, days, quer
     # Over Spark Connect a query carries its views, and no conditions are seen: whatever it reads counts as all.
     found = [sorted(dict(values)["day"] for values in found) for found in files]
     assert found == ([ALL] if is_connect(spark) else expected)
+
+
+@sees_plans
+@pytest.mark.parametrize(
+    ("rows", "files"),
+    [
+        (lambda rows: rows.where("id < 5"), 1),
+        (lambda rows: rows.where("x < 5"), 1),
+        (lambda rows: rows.selectExpr("nanvl(x, id) AS x").where("x < 5"), 2),
+        (lambda rows: rows.selectExpr("nanvl(x, x) AS id").where("id < 5"), 2),
+    ],
+)
+def test_a_read_of_a_table_with_floats_is_recorded_with_its_conditions(spark, table, rows, files):
+    write_deltalake(table, pa.table({"id": [1], "x": [1.0]}))
+    write_deltalake(table, pa.table({"id": [9], "x": [9.0]}), mode="append")
+    snapshot = DeltaLog.for_table(table).snapshot()
+    reads = TargetReads(spark=spark, snapshot=snapshot)
+    reads.look_into(rows(DeltaTable.forPath(spark, table).toDF()))
+    assert [len(snapshot.files(predicate)) for predicate in reads.predicates] == [files]
 
 
 def test_frames_that_are_pinned_or_of_other_tables_read_nothing_of_the_target(spark, days, tmp_path):
