@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.validation import texts
 
 RUN_FIELDS = frozenset({"dag_id", "task_id", "run_id", "map_index", "logical_date"})
@@ -23,7 +24,7 @@ class CommitFilter:
         partitions: A predicate over the partition columns; a file that the commit adds or removes satisfies it.
         data_change_only: Whether to skip a commit that only rearranges files, or touches none. Then ``partitions`` considers
             only the files that changed data.
-        run: The run that made the commit: some of ``RUN_FIELDS``.
+        run: The run that made the commit: some of ``RUN_FIELDS``. In a DAG file they may be templates.
     """
 
     operations: tuple[str, ...] = ()
@@ -40,7 +41,8 @@ class CommitFilter:
                 f"found {dict(self.run)}"
             )
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
-        if not isinstance(self.run.get("map_index", 0), int):
+        index = self.run.get("map_index", 0)
+        if not isinstance(index, int) and not is_template(index):
             detail = f"map_index of a run must be a number, found {self.run['map_index']!r}"
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
         if {"", "NONE"} & {*self.operations}:
