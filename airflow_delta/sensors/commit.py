@@ -208,6 +208,10 @@ class DeltaCommitSensor(DeltaWaitSensor):
         value = getattr(self, begin)
         if _has_template(value) or is_template(self.min_rows):
             raise self.invalid(f"{begin} and min_rows hold a template that was not rendered")
+        for name, least in (("min_version", NO_TABLE), ("min_rows", 1)):
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise self.invalid(f"{name} must be at least {least}, found {number}")
         after = {"min_version": lambda: max(value - 1, NO_TABLE), "after_version": lambda: max(value, NO_TABLE)}
         windows = {
             "after_timestamp": CommitWindow.after,
