@@ -153,7 +153,8 @@ def _of_context(function: Callable[..., Any], given: Mapping[str, Any]) -> list[
 def _argument(value: Any) -> Any:
     """The argument as a source takes it: of the result of one of our tasks the table, at the version of its commit."""
     if isinstance(value, Mapping) and value.keys() >= _RESULT:
-        if (staged := value.get("details", {}).get(STAGED_KEY)) is not None:
-            return TableSource(value["table"], staged=staged)
-        return TableSource(value["table"], version=value["version"])
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        details = value.get("details")
+        staged = details.get(STAGED_KEY) if isinstance(details, Mapping) else None
+        version = value["version"] if staged is None else None
+        return TableSource(value["table"], version=version, staged=staged)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray) else value
