@@ -10,7 +10,7 @@ from functools import cache
 from itertools import takewhile
 from typing import Any, ClassVar, TypeVar
 
-from airflow.sdk import XComArg
+from airflow.sdk import Context, XComArg
 from airflow.sdk.bases.operator import BaseOperatorMeta
 
 from airflow_delta.core.errors import InvalidStatementError
@@ -18,6 +18,8 @@ from airflow_delta.core.statements import SetDefault, TableSource
 from airflow_delta.core.statements.fields import converted_value, nearest
 from airflow_delta.core.statements.json_form import is_statement_value
 from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES, MAPPED_FLAG, RetryPolicy
+from airflow_delta.hooks.exposed_secrets import mask_exposed
+from airflow_delta.hooks.native_templates import rendered_text, text_environment
 from airflow_delta.hooks.retry_policy import DEFAULT, failing_fast, policy_arguments
 
 LATER = "{{ an argument that only a run has }}"
@@ -117,6 +119,16 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
     def check_arguments(self) -> None:
         """Raise ``InvalidStatementError`` for arguments that contradict each other, as far as they are known."""
+
+    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
+        """Render like every operator, but texts of native DAGs to texts; a secret is masked wherever Airflow shows it."""
+        environment = text_environment(self, jinja_env) if isinstance(content, str) else None
+        if environment is None:
+            rendered = super().render_template(content, context, jinja_env, seen_oids)  # type: ignore[misc]  # of a mixin
+        else:
+            rendered = rendered_text(content, context, environment)
+        mask_exposed(rendered)
+        return rendered
 
     def refuse_lost_members(self, given: Any, rendered: Any) -> None:
         """Raise ``InvalidStatementError`` where rendering has made None of a part of a value that must not be left out."""

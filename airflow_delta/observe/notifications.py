@@ -73,8 +73,9 @@ class DeltaConflictNotifier(BaseNotifier):
         if not self.then or not all(map(callable, self.then)):
             detail = f"then must be a notifier, or a function of the context, or several of them, found {shortened(then)}"
             raise InvalidStatementError(statement="DeltaConflictNotifier", detail=detail)
-        self.only = _checked((only,) if isinstance(only, str | type) else members("DeltaConflictNotifier", "only", only))
-        self.tables = None if tables is None else texts("DeltaConflictNotifier", "tables", tables)
+        errors = (only,) if isinstance(only, str | type) else members("DeltaConflictNotifier", "only", _in_any_order(only))
+        self.only = _checked(errors)
+        self.tables = None if tables is None else texts("DeltaConflictNotifier", "tables", _in_any_order(tables))
         require_type("DeltaConflictNotifier", "min_try", min_try, int)
         self.min_try = min_try
         require_text("DeltaConflictNotifier", "message", message)
@@ -124,6 +125,11 @@ class DeltaConflictNotifier(BaseNotifier):
         dag = context.get("dag")
         named: Any = {**context, "dag": dag}  # before Airflow 3.1 it must be there
         return self.render_template(content, named, self.get_template_env(dag=dag))
+
+
+def _in_any_order(values: Any) -> Any:
+    """A set as a list: here one of the members is enough, whichever comes first."""
+    return list(values) if isinstance(values, set | frozenset) else values
 
 
 def _checked(only: tuple[ErrorFilter, ...]) -> tuple[ErrorFilter, ...]:

@@ -38,6 +38,9 @@ _RUN = {
 }
 """The requesting task run, as templates that the submitting task renders."""
 
+_NO_LITERAL = "$ "
+"""Begins a rendered text until it is JSON: native rendering takes what is a literal of Python for its value."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
@@ -132,7 +135,7 @@ def _template(value: Any) -> str:
         return _object({TYPE_KEY: json.dumps(value.type_name)} | texts)
     match value:
         case str() if is_template(value):
-            return f"{{% filter string|tojson %}}{value}{{% endfilter %}}"
+            return f"{{% filter string|replace('{_NO_LITERAL}', '', 1)|tojson %}}{_NO_LITERAL}{value}{{% endfilter %}}"
         case Mapping():
             return _object({key: _template(member) for key, member in value.items()})
         case list() | tuple():

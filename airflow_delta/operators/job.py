@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
-from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NoReturn
@@ -27,6 +26,7 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import DriverLostError
 from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.job_environment import credentials_for_the_driver
+from airflow_delta.hooks.native_templates import rendered_argument, text_environment
 from airflow_delta.hooks.spark_submit import SubmitOperator
 from airflow_delta.hooks.spark_target import SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore
@@ -196,13 +196,15 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator, and look into statement values, which are built again from rendered texts."""
-        if is_statement_value(content):
-            rendered = map_texts(content, lambda text: self.render_template(text, context, jinja_env, seen_oids))
-            self.refuse_lost_members(content, rendered)
-        else:
-            rendered = super().render_template(content, context, jinja_env, seen_oids)
-        if isinstance(content, str) and isinstance(rendered, date):  # of a DAG with render_template_as_native_obj
-            rendered = rendered.isoformat()
+        if not is_statement_value(content):
+            return super().render_template(content, context, jinja_env, seen_oids)
+        environment = text_environment(self, jinja_env)
+        rendered = map_texts(
+            content,
+            lambda text: self.render_template(text, context, jinja_env, seen_oids),
+            argument=None if environment is None else lambda text: rendered_argument(text, context, environment),
+        )
+        self.refuse_lost_members(content, rendered)
         mask_exposed(rendered)
         return rendered
 

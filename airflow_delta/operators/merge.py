@@ -18,10 +18,10 @@ from airflow_delta.core.statements import (
     TableSource,
 )
 from airflow_delta.operators.arguments import argument_names, source_of, views_of
-from airflow_delta.operators.job import DeltaJobOperator
+from airflow_delta.operators.query_files import QueryFileOperator
 
 
-class DeltaMergeOperator(DeltaJobOperator):
+class DeltaMergeOperator(QueryFileOperator):
     """Merge the rows of a source into a Delta table, as one commit.
 
     In expressions ``target`` is the table and ``source`` the source::
@@ -69,18 +69,18 @@ class DeltaMergeOperator(DeltaJobOperator):
 
     statement_type = MergeStatement
     template_fields: Sequence[str] = (
-        *DeltaJobOperator.template_fields,
+        *QueryFileOperator.template_fields,
         *argument_names(statement_type),
         "sql",
         "views",
         "source_version",
     )
     argument_types: ClassVar[Mapping[str, Any]] = {
-        **DeltaJobOperator.argument_types,
+        **QueryFileOperator.argument_types,
         "schema_evolution": bool,
         "sql": str | None,
     }
-    template_ext: Sequence[str] = (".sql",)
+    query_fields: ClassVar[Sequence[str]] = ("sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql"}
 
     def __init__(

@@ -13,7 +13,6 @@ from airflow.sdk import Asset, BaseOperator, Context
 from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, NEVER_EXPIRE
 from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.state_file import state_file, task_state
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.operators.asset_events import declared, require_asset
@@ -76,12 +75,6 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         self.table = table
         self.delta_conn_id = delta_conn_id
         self.start: Any = start
-
-    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
-        rendered = super().render_template(content, context, jinja_env, seen_oids)
-        mask_exposed(rendered)
-        return rendered
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the versions that are due, and store that this run processes them.

@@ -11,6 +11,7 @@ from airflow.sdk import Context, XComArg
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
 from airflow_delta.core.statements.fields import is_template, shortened
 from airflow_delta.core.statements.publish import PUBLISHED_KEY, StagedHandle
+from airflow_delta.core.statements.validation import members
 from airflow_delta.hooks.airflow_features import ArgNotSet, was_skipped
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.jobs.catalog_publication import DETAIL, with_publications_of_handles
@@ -148,9 +149,9 @@ class DeltaDiscardOperator(_DeltaStagedOperator):
 
 
 def _listed(handles: Any) -> Iterator[Any]:
-    """One handle, or several, as a list; that of mapped tasks is no list of Python's."""
+    """One handle, or several, as a list; that of mapped tasks is no list of Python's. A set is refused."""
     is_one = isinstance(handles, str | Mapping) or not isinstance(handles, Iterable)
-    return iter([handles] if is_one else handles)
+    return iter([handles] if is_one else members("the task", "handles", handles))
 
 
 def _were_skipped(argument: XComArg, context: Context) -> bool:

@@ -13,6 +13,7 @@ from airflow_delta.core.statements import UPSERT, Clause, MergeStatement, Python
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.function_text import check_call
 from airflow_delta.core.statements.publish import STAGED_KEY
+from airflow_delta.hooks.native_templates import NativeArgument, text_environment
 from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator, given_for_writes
 
 _OF_RUN = frozenset({"ds", "ds_nodash", "run_id", "ts", "ts_nodash", "ts_nodash_with_tz"})
@@ -99,6 +100,12 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
                 raise self.invalid(f"{asked[0]} {_NOT_IN_THE_JOB} {', '.join(sorted(_OF_RUN))}")
             check_call(python_callable, self.op_kwargs)
 
+    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
+        """Render like every operator; numbers and flags of native DAGs reach the function as what they are."""
+        if content is self.op_kwargs and (environment := text_environment(self, jinja_env)) is not None:
+            content = NativeArgument.within(content, environment)
+        return super().render_template(content, context, jinja_env, seen_oids)
+
     def rows(self) -> Source:
         """The function and its arguments."""
         given = self.op_kwargs
@@ -146,7 +153,8 @@ def _of_context(function: Callable[..., Any], given: Mapping[str, Any]) -> list[
 def _argument(value: Any) -> Any:
     """The argument as a source takes it: of the result of one of our tasks the table, at the version of its commit."""
     if isinstance(value, Mapping) and value.keys() >= _RESULT:
-        if (staged := value.get("details", {}).get(STAGED_KEY)) is not None:
-            return TableSource(value["table"], staged=staged)
-        return TableSource(value["table"], version=value["version"])
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        details = value.get("details")
+        staged = details.get(STAGED_KEY) if isinstance(details, Mapping) else None
+        version = value["version"] if staged is None else None
+        return TableSource(value["table"], version=version, staged=staged)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray) else value

@@ -14,13 +14,14 @@ from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import views_of
 from airflow_delta.operators.attempt import Attempt
 from airflow_delta.operators.core import release_ended_pins
+from airflow_delta.operators.query_files import QueryFileOperator
 from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator, given_for_writes
 
 _OF_ANY = ("expect", "dry_run", "publish")
 """Arguments that go with a statement's text, where the statement takes them."""
 
 
-class DeltaSqlOperator(DeltaWrittenRowsOperator):
+class DeltaSqlOperator(QueryFileOperator, DeltaWrittenRowsOperator):
     """Write the result of a Spark SQL query into a Delta table, or run one of Delta's statements; as one commit.
 
     With ``query`` the first write makes the table::
@@ -62,7 +63,7 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
         "dry_run": bool,
         **dict.fromkeys(("query", "sql"), str | None),
     }
-    template_ext: Sequence[str] = (".sql",)
+    query_fields: ClassVar[Sequence[str]] = ("query", "sql")
     template_fields_renderers: ClassVar[dict[str, str]] = {"query": "sql", "sql": "sql"}
 
     def __init__(

@@ -10,7 +10,6 @@ from airflow.sdk import BaseOperator, Context
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.exposed_secrets import mask_exposed
 
 
 class DeltaTablesOperator(CheckedArguments, BaseOperator):
@@ -58,12 +57,6 @@ class DeltaTablesOperator(CheckedArguments, BaseOperator):
             raise self.invalid(f"root must be a URI, found {known.root!r}")
         if not is_template(known.max_depth) and known.max_depth < 0:
             raise self.invalid(f"max_depth must not be negative, found {known.max_depth}")
-
-    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
-        rendered = super().render_template(content, context, jinja_env, seen_oids)
-        mask_exposed(rendered)
-        return rendered
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002 - Airflow's signature
         """Return the URIs of the tables.

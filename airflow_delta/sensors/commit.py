@@ -140,13 +140,11 @@ class DeltaCommitSensor(DeltaWaitSensor):
                 "fresh_within and min_rows exclude each other: rows of the last hours would have to be taken back"
             )
         known = without_run(self)
-        values = [
-            getattr(known, name)
-            for name in ("min_version", "after_version", "min_rows", "run_of", "during", "after_timestamp", "fresh_within")
-        ]
-        parts = [*(known.during or ())] if isinstance(known.during, list | tuple) else []
-        if not any(map(is_template, [*values, *parts])):
+        names = ("min_version", "after_version", "min_rows", "run_of", "during", "after_timestamp", "fresh_within")
+        if not any(_has_template(getattr(known, name)) for name in names):
             known.requested_wait()
+        elif isinstance(known.run_of, Mapping):
+            CommitFilter.of(run=known.run_of)  # refuses what is no member of a run
 
     def begin(self, context: Context) -> CommitWatch:
         """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
@@ -208,8 +206,12 @@ class DeltaCommitSensor(DeltaWaitSensor):
         """
         begin = self._begins[0]
         value = getattr(self, begin)
-        if is_template(value) or is_template(self.min_rows):
+        if _has_template(value) or is_template(self.min_rows):
             raise self.invalid(f"{begin} and min_rows hold a template that was not rendered")
+        for name, least in (("min_version", NO_TABLE), ("min_rows", 1)):
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise self.invalid(f"{name} must be at least {least}, found {number}")
         after = {"min_version": lambda: max(value - 1, NO_TABLE), "after_version": lambda: max(value, NO_TABLE)}
         windows = {
             "after_timestamp": CommitWindow.after,
@@ -236,3 +238,10 @@ class DeltaCommitSensor(DeltaWaitSensor):
             min_rows=self.min_rows,
             window=windows[begin](value) if begin in windows else None,
         )
+
+
+def _has_template(value: Any) -> bool:
+    """Whether the value, or a member of it, is a template that is not rendered."""
+    if isinstance(value, Mapping):
+        return any(map(is_template, value.values()))
+    return any(map(is_template, value if isinstance(value, list | tuple) else (value,)))

@@ -17,7 +17,6 @@ from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.validation import require_text
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.sensors.progress import StoredProgress
 
@@ -89,12 +88,6 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
                     self.progress(context).save(watch.wait.progress)
                 except Exception as error:  # noqa: BLE001 - the progress only saves reading
                     self.log.info("a retry will read the log again: %s", printable(str(error)))
-
-    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
-        rendered = super().render_template(content, context, jinja_env, seen_oids)
-        mask_exposed(rendered)
-        return rendered
 
     def execute(self, context: Context) -> Any:
         """Wait here, or in the triggerer after a first poke."""

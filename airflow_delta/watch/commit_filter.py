@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.log.timestamp import iso_text
+from airflow_delta.core.statements.fields import Time, converted_value, is_template, shortened
 from airflow_delta.core.statements.validation import texts
 
 RUN_FIELDS = frozenset({"dag_id", "task_id", "run_id", "map_index", "logical_date"})
@@ -23,7 +25,8 @@ class CommitFilter:
         partitions: A predicate over the partition columns; a file that the commit adds or removes satisfies it.
         data_change_only: Whether to skip a commit that only rearranges files, or touches none. Then ``partitions`` considers
             only the files that changed data.
-        run: The run that made the commit: some of ``RUN_FIELDS``.
+        run: The run that made the commit: some of ``RUN_FIELDS``, as its record has them: all texts but ``map_index``. In a DAG
+            file they may be templates.
     """
 
     operations: tuple[str, ...] = ()
@@ -32,7 +35,7 @@ class CommitFilter:
     run: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        given = {name for name, value in self.run.items() if isinstance(value, str | int) and value not in {"", "None"}}
+        given = {name for name, value in self.run.items() if value not in ("", "None", None)}
         is_run = "dag_id" in given and given & {"run_id", "logical_date"}
         if self.run and not (is_run and given == {*self.run} and given <= RUN_FIELDS):
             detail = (
@@ -40,9 +43,11 @@ class CommitFilter:
                 f"found {dict(self.run)}"
             )
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
-        if not isinstance(self.run.get("map_index", 0), int):
-            detail = f"map_index of a run must be a number, found {self.run['map_index']!r}"
-            raise InvalidStatementError(statement="CommitFilter", detail=detail)
+        for name, value in self.run.items():
+            kind, wanted = (int, "a number") if name == "map_index" else (str, "a text")
+            if not isinstance(value, kind) and not is_template(value):
+                detail = f"{name} of a run must be {wanted}, found {shortened(value)}"
+                raise InvalidStatementError(statement="CommitFilter", detail=detail)
         if {"", "NONE"} & {*self.operations}:
             detail = f"operations must be names such as MERGE, found {list(self.operations)}: did a template render to nothing?"
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
@@ -84,7 +89,10 @@ ANY_COMMIT = CommitFilter()
 
 
 def _as_recorded(name: str, value: Any) -> Any:
-    """The value as a commit's record has it: a template's text may be a number, and a native one a date."""
+    """The value as a commit's record has it: a template's text may be a number, and a time milliseconds or a date."""
     if name == "map_index" and str(value).removeprefix("-").isdecimal():
         return int(value)
+    if name == "logical_date" and (isinstance(value, int) or str(value).isdecimal()):
+        value = converted_value("CommitFilter", "logical_date of a run", value, Time)
+        return iso_text(value) if isinstance(value, int) else value
     return value.isoformat() if isinstance(value, datetime) else value

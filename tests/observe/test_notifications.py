@@ -113,6 +113,14 @@ def test_a_filter_that_is_empty_and_a_message_that_says_nothing_are_refused_when
         DeltaConflictNotifier(then=print, **given)
 
 
+def test_filters_may_be_sets_because_one_of_their_members_is_enough():
+    notifier = DeltaConflictNotifier(then=print, only={"DELTA_CONCURRENT_WRITE"}, tables={"flights"})
+    assert (notifier.only, notifier.tables) == (
+        DeltaConflictNotifier(then=print, only="DELTA_CONCURRENT_WRITE").only,
+        ("flights",),
+    )
+
+
 @pytest.mark.parametrize("then", ["slack", None, [None], [], [print, "slack"]])
 def test_what_cannot_be_notified_is_refused_when_the_dag_is_parsed(then):
     with pytest.raises(InvalidStatementError, match="then must be a notifier"):

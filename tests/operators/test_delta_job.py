@@ -21,6 +21,7 @@ from airflow_delta.core.errors import ConcurrentAppendError, InvalidStatementErr
 from airflow_delta.core.statements import (
     DeleteStatement,
     MaintenanceStatement,
+    MatchedUpdate,
     MergeStatement,
     SequenceStatement,
     SqlSource,
@@ -371,10 +372,12 @@ def test_native_rendering_gives_the_same_spec(tmp_path):
         def __str__(self):
             return "3"
 
-    _, template = job_on("/lake/{{ 'a' }}", tmp_path).to_submit().arguments
+    quoted = MatchedUpdate(condition="'{{ 'b' }}'", assignments={"day": "'{{ 1 }}'", "state": "'closed'"})
+    _, template = job_on("/lake/{{ 'a' }}", tmp_path, clauses=[quoted]).to_submit().arguments
     text = NativeEnvironment().from_string(template).render(ti=Anything(), dag_run=Anything(), task=Anything())
     spec = JobSpec.from_text(text)
     assert (spec.statement.table, spec.statement.source.version_number) == ("/lake/a", 7)
+    assert spec.statement.clauses == (MatchedUpdate(condition="'b'", assignments={"day": "'1'", "state": "'closed'"}),)
     assert statement_from_json(json.loads(text)["statement"]) == spec.statement
 
 

@@ -128,6 +128,18 @@ def test_the_return_value_of_another_task_is_its_table_at_the_version_of_its_com
     }
 
 
+@pytest.mark.parametrize("details", [None, "none", {"staged": None}])
+def test_a_result_without_details_is_the_table_at_the_version_of_its_commit(dag, details):
+    operator = DeltaPythonOperator(**T, python_callable=daily, op_kwargs={"flights": RESULT | {"details": details}, "day": 1})
+    assert operator.statement().source.arguments["flights"] == TableSource("/silver", version=7)
+
+
+@pytest.mark.parametrize("value", [b"abc", bytearray(b"abc"), [b"abc"]], ids=str)
+def test_bytes_are_refused_because_json_has_none(dag, value):
+    with pytest.raises(InvalidStatementError, match=r"the argument day must be .* a value that JSON has, found byte"):
+        DeltaPythonOperator(**T, python_callable=daily, op_kwargs={"flights": FLIGHTS, "day": value})
+
+
 def test_the_call_hangs_the_task_behind_those_whose_results_it_takes(dag):
     @task
     def factor():

@@ -63,6 +63,26 @@ def test_what_to_wait_for_is_said_in_exactly_one_way(tmp_path, given):
         sensor(tmp_path, **given).poke(context())
 
 
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"min_version": -5}, "min_version must be at least -1, found -5"),
+        ({"min_version": 0, "min_rows": 0}, "min_rows must be at least 1, found 0"),
+        ({"after_version": 3, "min_rows": "-1"}, "min_rows must be at least 1, found -1"),
+    ],
+)
+def test_numbers_that_no_table_is_below_are_refused_when_the_dag_is_parsed(tmp_path, given, text):
+    with pytest.raises(InvalidStatementError, match=text):
+        sensor(tmp_path, **given)
+
+
+def test_a_number_of_rows_that_renders_to_none_of_them_is_refused_in_the_run(tmp_path):
+    waiting = sensor(tmp_path, min_version=0, min_rows="{{ params.rows }}")
+    waiting.min_rows = "0"  # as Airflow sets what has rendered
+    with pytest.raises(InvalidStatementError, match="min_rows must be at least 1, found 0"):
+        waiting.poke(context())
+
+
 @pytest.mark.parametrize("rendered", [{}, None, "{'dag_id': 'daily', 'run_id': 'r'}", ["daily"]])
 def test_a_run_whose_template_renders_to_no_run_is_refused_and_never_any_commit(tmp_path, rendered):
     waiting = sensor(tmp_path, run_of="{{ params.run }}")

@@ -25,3 +25,16 @@ def milliseconds(timestamp: int | str) -> int:
             detail="expected an ISO date or time, such as 2024-01-31 or 2024-01-31T12:00:00Z",
         ) from error
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def iso_text(timestamp: int) -> str:
+    """A time in milliseconds since the epoch as ISO text.
+
+    Raises:
+        InvalidStatementError: It lies outside of the years 1 to 9999.
+    """
+    try:
+        return (_EPOCH + timedelta(milliseconds=timestamp)).isoformat()
+    except OverflowError as error:
+        detail = "expected milliseconds since the epoch, of the years 1 to 9999"
+        raise InvalidStatementError(statement=f"the timestamp {timestamp}", detail=detail) from error

@@ -16,6 +16,9 @@ TYPE_KEY = "$type"
 CODE_FIELD = "code"
 """Name of the fields that hold Python: braces in it are Python's, and no template."""
 
+ARGUMENTS_FIELD = "arguments"
+"""Name of the fields that hold the arguments of a Python function."""
+
 _VALUES = frozenset(get_args(Statement | Clause | TableChange | Source | AsOf | Expectation | PinnedTable | StagedHandle))
 
 TYPES: dict[str, Any] = {kind.type_name: kind for kind in sorted(_VALUES, key=lambda kind: kind.type_name)}
@@ -60,11 +63,23 @@ def statement_from_json(document: Any) -> Statement:
     return value
 
 
-def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
-    """The value built again with each text in it replaced by what ``change`` makes of it; not keys of mappings, nor code."""
+def map_texts(value: Any, change: Callable[[str], Any], *, argument: Callable[[str], Any] | None = None) -> Any:
+    """The value built again with each text in it replaced by what ``change`` makes of it; not keys of mappings, nor code.
+
+    Args:
+        value: The value.
+        change: What becomes of a text.
+        argument: What becomes of a text in the arguments of a Python function. Default: as of every text.
+    """
     if isinstance(value, str):
         return change(value)
-    return _rebuilt(value, lambda name, part: part if name == CODE_FIELD else map_texts(part, change))
+
+    def changed(name: str, part: Any) -> Any:
+        if name == CODE_FIELD:
+            return part
+        return map_texts(part, (argument or change) if name == ARGUMENTS_FIELD else change, argument=argument)
+
+    return _rebuilt(value, changed)
 
 
 def map_tables(value: Any, change: Callable[[str], str]) -> Any:

@@ -58,7 +58,15 @@ def require_point(statement: str, version: Any, timestamp: Any) -> None:
 
 
 def members(statement: str, name: str, values: Any) -> tuple[Any, ...]:
-    """The members of a list. Raises ``InvalidStatementError`` for anything else; a mapping would lose half of what it says."""
+    """The members of a list, in its order.
+
+    Raises:
+        InvalidStatementError: It is anything else. A mapping would lose half of what it says; a set has another order in each
+            process, so that a retry would not recognize its statement.
+    """
+    if isinstance(values, set | frozenset):
+        detail = f"{name} must be a list, found the set {shortened(values)}, whose order differs from process to process"
+        raise InvalidStatementError(statement=statement, detail=f"{detail}; write a list")
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InvalidStatementError(statement=statement, detail=f"{name} must be a list, found {shortened(values)}")
     return tuple(values)

@@ -36,6 +36,7 @@ from airflow_delta.core.statements import (
     SetProperties,
     SqlSource,
     TableSource,
+    UnsetProperties,
     UpgradeProtocol,
     VacuumStatement,
     WriteMode,
@@ -210,3 +211,32 @@ def test_a_result_survives_json():
 def test_what_has_to_be_a_list_or_a_mapping_and_is_none_is_refused_by_its_name(make, text):
     with pytest.raises(InvalidStatementError, match=text):
         make()
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda names: WriteStatement(table="t", source=FEED, partition_by=names), "partition_by"),
+        (lambda names: CreateStatement(table="t", columns={"a": "INT"}, cluster_by=names), "cluster_by"),
+        (lambda names: WriteStatement(table="t", source=FEED, expect=names), "expect"),
+        (lambda names: OptimizeStatement(table="t", z_order_by=names), "z_order_by"),
+        (lambda names: CopyIntoStatement(table="t", path="/in", format="csv", select=names), "select"),
+        (lambda names: MaintenanceStatement(table="t", steps=names), "steps"),
+        (DropColumns, "columns"),
+        (UnsetProperties, "names"),
+        (lambda names: AlterStatement(table="t", changes=names), "changes"),
+        (lambda names: MergeStatement(table="t", source=FEED, on="a", clauses=names), "clauses"),
+        (lambda names: PublishStatement(handles=names), "handles"),
+    ],
+)
+def test_a_set_in_place_of_a_list_is_refused_because_a_retry_would_find_another_order(make, name, kind):
+    with pytest.raises(InvalidStatementError) as refused:
+        make(kind(["checkpoint", "vacuum"]))
+    assert f"{name} must be a list, found the set " in refused.value.detail
+    assert refused.value.detail.endswith("whose order differs from process to process; write a list")
+
+
+def test_the_names_of_a_mapping_are_a_list_in_the_order_in_which_they_were_written():
+    columns = {"day": "DATE", "carrier": "STRING"}
+    assert WriteStatement(table="t", source=FEED, partition_by=columns.keys()).partition_by == ("day", "carrier")
