@@ -242,7 +242,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         """Run the statement in a Spark job; the document of its outcome. Raises the job's error."""
         target = spark_target(self.spark_conn_id, self.deploy_mode, self.submit_binary)
-        refuse_exposed(attempt.statement, self.conf, self.env_vars, target)
+        refuse_exposed(attempt.statement, self.conf, self.env_vars, target, self.command_arguments)
         EarlierTries(hook=self.hook, attempt=attempt).end_drivers(target)
         self._defers = self.deferrable and target.is_cluster_mode
         if self._defers:
