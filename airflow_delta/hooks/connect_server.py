@@ -14,6 +14,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.server_uri import server_parts
 from airflow_delta.core.statements.fields import converted_value
 from airflow_delta.hooks.errors import SparkTargetError
+from airflow_delta.hooks.storage_connection import extra_of
 
 CONN_TYPE = "spark_connect"
 
@@ -68,7 +69,7 @@ def server_url(connection: Any, address: str) -> str:
     Raises:
         SparkTargetError: A header, the token, or ``use_ssl`` is not what the server's client can send.
     """
-    extra = connection.extra_dejson
+    extra = extra_of(connection)
     headers = {name: value for name, value in extra.items() if name.lower().startswith(_HEADER)}
     named = {"user_id": connection.login, "token": connection.password, "use_ssl": extra.get("use_ssl")} | headers
     given = {name: value for name, value in named.items() if value is not None and value != ""}

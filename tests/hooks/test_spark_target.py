@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from airflow_delta.hooks.errors import SparkTargetError
+from airflow_delta.hooks.errors import DeltaConnectionError, SparkTargetError
 from airflow_delta.hooks.spark_target import spark_target
 
 
@@ -166,3 +166,29 @@ def test_a_worker_without_the_client_of_spark_connect_says_what_to_install(conne
     monkeypatch.setattr("airflow_delta.hooks.connect_server.find_spec", lambda name: None if name == "grpc" else name)
     with pytest.raises(SparkTargetError, match=r"client lacks grpc on the Airflow worker.*airflow-delta\[connect\]"):
         spark_target("spark_test", None)
+
+
+@pytest.mark.parametrize("conn_type", ["spark", "spark_connect"])
+def test_an_extra_that_is_no_object_is_refused_naming_the_connection(monkeypatch, conn_type):
+    value = {"conn_type": conn_type, "host": "local[2]" if conn_type == "spark" else "spark", "extra": "[1]"}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", json.dumps(value))
+    with pytest.raises(DeltaConnectionError, match="expected the extra to be a JSON object, found a list") as refused:
+        spark_target("spark_test", None)
+    assert refused.value.conn_id == "spark_test"
+
+
+@pytest.mark.parametrize("name", ["spark-binary", "deploy-mode", "namespace", "yarn_resourcemanager_webapp_address"])
+def test_a_member_of_the_extra_that_is_no_text_is_refused(connection, name):
+    connection("yarn", **{name: 5})
+    with pytest.raises(SparkTargetError, match=f"expected a text as {name} in its extra, found a int"):
+        spark_target("spark_test", None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "meant"), [("clustr", "; did you mean 'cluster'?"), ("Client", "; did you mean 'client'?"), ("x", "")]
+)
+def test_a_deploy_mode_that_spark_submit_does_not_take_is_refused(connection, mode, meant):
+    connection("yarn", **{"deploy-mode": mode})
+    with pytest.raises(SparkTargetError) as refused:
+        spark_target("spark_test", None)
+    assert refused.value.detail == f"expected client or cluster as deploy-mode in its extra, found {mode!r}{meant}"
