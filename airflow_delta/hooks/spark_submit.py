@@ -96,11 +96,15 @@ class SubmitOperator(SparkSubmitOperator):
     def submit_binary(self, binary: str | None) -> None:
         self._spark_binary = binary
 
+    def argument(self, name: str) -> Any:
+        """One of the operator's arguments, wherever upstream keeps it."""
+        return getattr(self, name, getattr(self, f"_{name}", None))
+
     @property
     def command_arguments(self) -> dict[str, Any]:
         """What was given of upstream's arguments that are on the command line of ``spark-submit``, by name."""
         names = signature(SparkSubmitOperator.__init__).parameters.keys() - _NOT_ON_THE_COMMAND
-        given = {name: getattr(self, name, getattr(self, f"_{name}", None)) for name in sorted(names)}
+        given = {name: self.argument(name) for name in sorted(names)}
         return {name: value for name, value in given.items() if isinstance(value, str | list | tuple)}
 
     @property
