@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
 from airflow_delta.shipping.errors import SubmitFailedError
 from airflow_delta.shipping.ship import local_code
@@ -28,14 +29,19 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
         conf: ``KEY=VALUE`` each, as ``spark-submit`` takes them.
 
     Raises:
+        InvalidStatementError: A setting is not KEY=VALUE.
         SubmitFailedError: There is no ``spark-submit``, it failed, or its report cannot be read.
     """
+    settings = [*conf]
+    for text in settings:
+        key, separator, _ = text.partition("=")
+        if not (key.strip() and separator):
+            raise InvalidStatementError(statement=f"the setting {key!r}", detail="expected KEY=VALUE")
     beside = Path(sys.executable).parent / "spark-submit"
     program = shutil.which("spark-submit") or (str(beside) if beside.exists() else None)
     if program is None:
         detail = f"it is neither on the PATH nor beside {sys.executable}"
         raise SubmitFailedError(command="spark-submit", detail=detail)
-    settings = [*conf]
     command = [program, *(["--master", master] if master else []), *(part for text in settings for part in ("--conf", text))]
     folder = [] if uri is None else [str(local_path(uri)) if scheme_of(uri) == "file" else uri]
     with TemporaryDirectory(prefix="airflow-delta-") as private:

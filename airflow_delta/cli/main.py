@@ -277,7 +277,7 @@ def pack(
     from airflow_delta.cli.open_table import parsed_options
     from airflow_delta.shipping.environment import Environment, pack
 
-    chosen = {"python": python} if python else {}
+    chosen = {} if python is None else {"python": python}
     environment = Environment(
         extras=tuple(extra or ()), packages=tuple(package or ()), platforms=tuple(platform or ()), **chosen
     )

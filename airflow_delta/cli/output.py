@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from traceback import walk_tb
 from typing import Any, TextIO
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ _CHANGED = re.compile(
 _LONGEST = 80  # characters of a list in a cell
 _MOST_SHOWN = 4_000  # characters of a text; rich takes time that grows with the square of a word's length
 _WIDE = 10_000  # characters of a line where there is no terminal
+_NO_OUTPUT = "OUTPUT_NOT_WRITTEN"  # code of an error of the standard output
 _NO_ANSWER = "STORAGE_UNAVAILABLE"  # code of an error of the operating system or the network
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _NO_PARAMETERS = (None, "[]", "{}", "")
@@ -255,6 +257,9 @@ def error(found: DeltaError | OSError, *, as_json: bool) -> None:
     if isinstance(found, DeltaError):
         code, claim, remedy = found.code, found.claim(), found.remedy.format(**found.attributes())
         document = found.to_json()
+    elif _is_of_printing(found):
+        code, claim, remedy = _NO_OUTPUT, str(found), "make room where the output goes, or send it to another place"
+        document = {"code": code, "retryable": False, "text": claim, "attributes": {}}
     else:
         code, claim, remedy = _NO_ANSWER, str(found), "check that the storage can be reached, and try again"
         document = {"code": code, "retryable": True, "text": claim, "attributes": {}}
@@ -264,6 +269,12 @@ def error(found: DeltaError | OSError, *, as_json: bool) -> None:
     else:
         console.print(f"[bold red]{code}[/bold red] {_shown(claim)}")
         console.print(f"[green]remedy:[/green] {_shown(remedy)}")
+
+
+def _is_of_printing(error: OSError) -> bool:
+    """Whether it was raised where this module, or its console, writes; that of a storage ends in the storage's module."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].f_globals.get("__name__") in {__name__, Console.__module__}
 
 
 def _finding(found: Finding) -> str:

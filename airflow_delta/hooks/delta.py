@@ -20,6 +20,7 @@ from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
 from airflow_delta.core.storage.table_uri import absolute, is_relative, scheme_of, without_dots
 from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
+from airflow_delta.hooks.named_place import checked_place
 from airflow_delta.hooks.storage_connection import extra_of, options_of_connection
 
 if TYPE_CHECKING:
@@ -92,9 +93,7 @@ class DeltaHook(BaseHook):
     @cached_property
     def table_root(self) -> str | None:
         """URI below which relative names of tables lie; None when the connection has none."""
-        root = self._connection.host if self._connection else None
-        if root and is_relative(root):
-            raise self._error(f"the host (table root) {root!r} is a relative path", "write a URI or an absolute path")
+        root = checked_place(self.delta_conn_id, "the host (table root)", self._connection.host if self._connection else None)
         return root.rstrip("/") if root else None
 
     def table_uri(self, table: str) -> str:
@@ -294,7 +293,7 @@ class DeltaHook(BaseHook):
     @property
     def scratch_uri(self) -> str | None:
         """Where jobs leave results, if the connection says so."""
-        return self._extra.get("scratch_uri") or None
+        return checked_place(self.delta_conn_id, "scratch_uri", self._extra.get("scratch_uri"))
 
     @cached_property
     def allowed_prefixes(self) -> tuple[str, ...]:

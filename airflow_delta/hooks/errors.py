@@ -66,7 +66,8 @@ class ExposedSecretError(DeltaError):
     message = "found a secret in {places}, which would become an argument or a setting of Spark that others can read"
     remedy = (
         "remove it, and use the delta connection's storage connection, the identity of the machines, a Kubernetes secret "
-        "(spark.kubernetes.driver.secretKeyRef.*, executor too) or a Hadoop credential provider"
+        "(spark.kubernetes.driver.secretKeyRef.*, executor too), a Hadoop credential provider, or for packages a file of Ivy's "
+        "settings (spark.jars.ivySettings)"
     )
     places: tuple[str, ...]
 

@@ -31,6 +31,9 @@ _SETTINGS = frozenset({"options", "properties", "arguments"})
 _IN_SQL = frozenset({"query", "dbtable", "prepareQuery", "sessionInitStatement"})
 """Options of Spark's readers whose values are SQL."""
 
+_COORDINATES = frozenset({"packages", "exclude_packages", "spark.jars.packages", "spark.jars.excludes"})
+"""Arguments and settings whose values name packages of Maven: in ``org.acme:tokens:1.0`` the colon is no sign of a secret."""
+
 STORAGE_OPTIONS = "storage_options"
 
 
@@ -41,7 +44,11 @@ def mask_exposed(value: Any) -> None:
 
 
 def refuse_exposed(
-    statement: Statement, conf: Mapping[str, Any] | None, env_vars: Mapping[str, Any] | None, target: SparkTarget | None
+    statement: Statement,
+    conf: Mapping[str, Any] | None,
+    env_vars: Mapping[str, Any] | None,
+    target: SparkTarget | None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> None:
     """Refuse secrets that would go to Spark where others can read them: in its arguments and its settings.
 
@@ -50,13 +57,14 @@ def refuse_exposed(
         conf: Spark settings of the operator.
         env_vars: Environment variables of the operator.
         target: Where the job goes; None where another operator submits it.
+        arguments: What else of the operator goes to ``spark-submit``, by the name of the argument.
 
     Raises:
         ExposedSecretError: There is one; the error names the place and not the secret.
     """
     # Upstream makes settings, and so arguments, of the variables there.
     shows_variables = target is not None and (target.is_kubernetes or "yarn" in target.master)
-    seen = {"conf": conf, "env_vars": env_vars if shows_variables else None}
+    seen = {"conf": conf, "env_vars": env_vars if shows_variables else None, **(arguments or {})}
     found = [*_found(statement, type(statement).__name__), *_found(seen, "", are_settings=True)]
     if found:
         raise ExposedSecretError(places=tuple(dict.fromkeys(place for place, _ in found)))
@@ -88,7 +96,7 @@ def _found_below(name: str, value: Any, place: str, *, are_settings: bool) -> It
     elif isinstance(value, str) and len(value) >= _SHORTEST_KNOWN and redact(value) == "***":
         yield place, value
     else:
-        yield from _found(value, place, are_settings=name not in _IN_SQL)
+        yield from _found(value, place, are_settings=name not in _IN_SQL | _COORDINATES)
 
 
 def _is_secret(name: str) -> bool:

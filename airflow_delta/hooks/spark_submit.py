@@ -7,6 +7,7 @@ pyproject.toml keeps the next major version out until it has passed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -26,6 +27,11 @@ PRIVATE = {
     ),
 }
 """The members, by the class of an instance that has them."""
+
+_NOT_ON_THE_COMMAND = frozenset(
+    {"application", "application_args", "conf", "conn_id", "env_vars", "post_submit_commands", "yarn_rm_auth"}
+)
+"""Arguments that are not for ``spark-submit``, are set for each submit, or are looked at by themselves."""
 
 
 class DriverSubmitHook(SparkSubmitHook):
@@ -89,6 +95,17 @@ class SubmitOperator(SparkSubmitOperator):
     @submit_binary.setter
     def submit_binary(self, binary: str | None) -> None:
         self._spark_binary = binary
+
+    def argument(self, name: str) -> Any:
+        """One of the operator's arguments, wherever upstream keeps it."""
+        return getattr(self, name, getattr(self, f"_{name}", None))
+
+    @property
+    def command_arguments(self) -> dict[str, Any]:
+        """What was given of upstream's arguments that are on the command line of ``spark-submit``, by name."""
+        names = signature(SparkSubmitOperator.__init__).parameters.keys() - _NOT_ON_THE_COMMAND
+        given = {name: self.argument(name) for name in sorted(names)}
+        return {name: value for name, value in given.items() if isinstance(value, str | list | tuple)}
 
     @property
     def submit_ending(self) -> str | None:

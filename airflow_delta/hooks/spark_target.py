@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
-from airflow_delta.core.statements.fields import shortened
+from airflow_delta.core.statements.fields import nearest, shortened
 from airflow_delta.hooks.connect_server import CONN_TYPE, server_address, server_url
 from airflow_delta.hooks.errors import SparkTargetError
+from airflow_delta.hooks.storage_connection import extra_of
 
 _MASTER = re.compile(r"yarn|local(-cluster)?(\[.*\])?|[^:/]+://.+")
 """What Spark takes for a master: managers that others add have a scheme, too."""
+
+DEPLOY_MODES = ("client", "cluster")
+"""What ``spark-submit`` takes for a deploy mode, in these letters."""
 
 YARN_WEBAPP = "yarn_resourcemanager_webapp_address"
 """The extra of a Spark connection by which ``SparkSubmitOperator`` follows an application over REST."""
@@ -74,6 +79,7 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
 
     Raises:
         SparkTargetError: No such connection (``SparkSubmitHook`` would take YARN), or no way to run a Python job there.
+        DeltaConnectionError: Its extra is no object.
     """
     try:
         connection = BaseHook.get_connection(conn_id)
@@ -83,6 +89,7 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
             detail="expected a connection of this name in Airflow, found none",
             cure=f"create it, for example: airflow connections add {conn_id} --conn-type spark --conn-host 'local[*]'",
         ) from None
+    extra = extra_of(connection)
     if connection.conn_type == CONN_TYPE:
         address = server_address(conn_id, connection)
         return SparkTarget(
@@ -93,7 +100,6 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
             binary=None,
             remote=server_url(connection, address),
         )
-    extra = connection.extra_dejson
     master = _master(connection)
     if not _MASTER.fullmatch(master):
         raise SparkTargetError(
@@ -102,7 +108,7 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
             f"found {shortened(master)} by the type {connection.conn_type} and its host",
             cure="name a connection of the type spark or spark_connect, and write the URL as its host",
         )
-    is_cluster_mode = (deploy_mode or extra.get("deploy-mode")) == "cluster"
+    is_cluster_mode = (deploy_mode or _deploy_mode(conn_id, extra)) == "cluster"
     if is_cluster_mode and master.startswith("spark://"):
         raise SparkTargetError(
             conn_id=conn_id,
@@ -118,10 +124,33 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
     return SparkTarget(
         master=master,
         is_cluster_mode=is_cluster_mode,
-        yarn_webapp=extra.get(YARN_WEBAPP),
-        namespace=extra.get("namespace"),
-        binary=_binary(conn_id, binary or extra.get("spark-binary") or "spark-submit"),
+        yarn_webapp=_text(conn_id, extra, YARN_WEBAPP),
+        namespace=_text(conn_id, extra, "namespace"),
+        binary=_binary(conn_id, binary or _text(conn_id, extra, "spark-binary") or "spark-submit"),
     )
+
+
+def _text(conn_id: str, extra: Mapping[str, Any], name: str) -> str | None:
+    value = extra.get(name)
+    if not isinstance(value, str | None):
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail=f"expected a text as {name} in its extra, found a {type(value).__name__}",
+            cure="write it as a text",
+        )
+    return value
+
+
+def _deploy_mode(conn_id: str, extra: Mapping[str, Any]) -> str | None:
+    mode = _text(conn_id, extra, "deploy-mode")
+    if mode and mode not in DEPLOY_MODES:
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail=f"expected {' or '.join(DEPLOY_MODES)} as deploy-mode in its extra, found {shortened(mode)}"
+            + nearest(mode, DEPLOY_MODES),
+            cure="write it in lower case, as spark-submit takes it",
+        )
+    return mode
 
 
 def _master(connection: Any) -> str:

@@ -145,9 +145,10 @@ def _template(value: Any) -> str:
 
 
 def _object(members: Mapping[str, str]) -> str:
-    return "{" + ",".join(f"{json.dumps(key)}:{text}" for key, text in members.items()) + "}"
+    """Names stay as they are, also those that look like templates: no operator renders them."""
+    return "{" + ",".join(f"{_verbatim(name)}:{text}" for name, text in members.items()) + "}"
 
 
-def _verbatim(code: str | None) -> str:
-    """Code as JSON, in which Jinja sees no brace."""
-    return json.dumps(code).replace("{", "\\u007b").replace("}", "\\u007d")
+def _verbatim(text: str | None) -> str:
+    """A text as JSON, in which Jinja sees no brace."""
+    return json.dumps(text).replace("{", "\\u007b").replace("}", "\\u007d")

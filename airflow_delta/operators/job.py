@@ -46,6 +46,7 @@ from airflow_delta.operators.earlier_tries import EarlierTries
 from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.result_location import ResultLocation
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
+from airflow_delta.operators.submit_arguments import check_submit_arguments, refuse_another_job
 from airflow_delta.shipping.ship import local_code, shipped_code
 from airflow_delta.spark.errors import FunctionFailedError
 
@@ -176,6 +177,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             InvalidStatementError: The arguments contradict each other, or one of them is invalid.
             AirflowFeatureMissingError: One of them needs a newer Airflow.
         """
+        refuse_another_job(self)
+        check_submit_arguments(self)
         if not is_template(self.poll_interval) and self.poll_interval <= 0:
             raise self.invalid(f"poll_interval must be more than 0 seconds, found {self.poll_interval}")
         check_feature("partition_keys", is_there=HAS_PARTITION_KEYS or self.partition_keys is False, needed="3.3")
@@ -243,8 +246,9 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         """Run the statement in a Spark job; the document of its outcome. Raises the job's error."""
+        check_submit_arguments(self)  # now without templates
         target = spark_target(self.spark_conn_id, self.deploy_mode, self.submit_binary)
-        refuse_exposed(attempt.statement, self.conf, self.env_vars, target)
+        refuse_exposed(attempt.statement, self.conf, self.env_vars, target, self.command_arguments)
         EarlierTries(hook=self.hook, attempt=attempt).end_drivers(target)
         self._defers = self.deferrable and target.is_cluster_mode
         if self._defers:

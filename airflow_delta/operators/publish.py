@@ -18,6 +18,7 @@ from airflow_delta.jobs.catalog_publication import DETAIL, with_publications_of_
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.asset_events import is_asset_of
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
+from airflow_delta.operators.submit_arguments import check_submit_arguments, refuse_another_job
 
 
 class _DeltaStagedOperator(DeltaCoreOperator):
@@ -40,7 +41,10 @@ class _DeltaStagedOperator(DeltaCoreOperator):
 
     def check_arguments(self) -> None:
         """As of every operator; handles of other tasks are only known in a run."""
-        if not any(map(is_template, _listed(without_run(self).handles))):
+        if any(map(is_template, _listed(without_run(self).handles))):
+            refuse_another_job(self)
+            check_submit_arguments(self)
+        else:
             super().check_arguments()
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:

@@ -22,7 +22,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
 from airflow_delta.shipping.archive import Member, code_files, content_digest, write_archive
 from airflow_delta.shipping.errors import PipMissingError, WheelsNotFoundError
-from airflow_delta.shipping.ship import upload
+from airflow_delta.shipping.ship import check_destination, upload
 
 PACKAGES = ("pyarrow", "pandas")
 """What executors need beside our code, which brings the rest."""
@@ -95,7 +95,7 @@ def pack(
         The archive's URI, and the settings of Spark that make executors use it.
 
     Raises:
-        InvalidStatementError: Spark has no name for the folder.
+        InvalidStatementError: Spark has no name for the folder, or would split it.
         PipMissingError: This Python has no pip.
         WheelsNotFoundError: Pip did not find the packages.
         UnsupportedStorageError: No filesystem for the URI, or its package is missing.
@@ -105,6 +105,7 @@ def pack(
     if scheme_of(destination) == "az":
         detail = "Spark knows no az://; name the folder as abfss://container@account.dfs.core.windows.net/..."
         raise InvalidStatementError(statement=f"the folder {destination!r:.200}", detail=detail)
+    check_destination(destination)
     with TemporaryDirectory(prefix="airflow-delta-") as private:
         archive = build_environment(Path(private), environment)
         [uri] = upload(destination, {archive.name: archive}, storage_options)

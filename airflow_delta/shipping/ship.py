@@ -59,7 +59,7 @@ def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> 
         The URIs of all files of this version, the archive first.
 
     Raises:
-        InvalidStatementError: The destination names no folder.
+        InvalidStatementError: The destination names no folder, or one whose name Spark would split.
         UnsupportedStorageError: No filesystem for the URI, or its package is missing.
         StorageAccessError: The storage refused, or has no such bucket.
         StorageUnavailableError: It did not answer.
@@ -70,12 +70,24 @@ def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> 
         return upload(destination, files, storage_options)
 
 
-def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping[str, Any] | None = None) -> list[str]:
-    """Put files into a folder and return their URIs; arguments, errors and what stays are those of ``ship``."""
-    base = destination.rstrip("/")
-    if not base or base.endswith(":"):
+def check_destination(destination: str) -> None:
+    """Refuse a folder that Spark would take for something else: it splits lists of files at commas, and names aliases behind #.
+
+    Raises:
+        InvalidStatementError: There is one of these in it, or it is no folder.
+    """
+    if not destination.rstrip("/") or destination.rstrip("/").endswith(":"):
         detail = f"it must be the URI of a folder that Spark's drivers can read, found {destination!r}"
         raise InvalidStatementError(statement="the destination of the code", detail=detail)
+    if found := [sign for sign in ",#" if sign in destination]:
+        detail = f"expected a folder without {' and '.join(found)}, where Spark would split its name; name another one"
+        raise InvalidStatementError(statement=f"the folder {destination!r:.200}", detail=detail)
+
+
+def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping[str, Any] | None = None) -> list[str]:
+    """Put files into a folder and return their URIs; arguments, errors and what stays are those of ``ship``."""
+    check_destination(destination)
+    base = destination.rstrip("/")
     try:
         filesystem, root = _filesystem(base, storage_options)
         if ObjectLocation.from_uri(base) is None:  # an object store has no folders: fsspec would make the bucket
@@ -84,7 +96,7 @@ def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping
             place, content = f"{root}/{name}", path.read_bytes()
             if not (filesystem.exists(place) and filesystem.cat_file(place) == content):
                 filesystem.pipe_file(place, content)
-    except TypeError as error:  # an option that the filesystem, or its client, does not know
+    except (AttributeError, TypeError) as error:  # an option that the filesystem, or its client, does not know
         raise UnsupportedStorageError(uri=base, detail=str(error)) from error
     except FileNotFoundError as error:
         raise StorageAccessError(uri=base, detail=f"not there: {error}") from error

@@ -393,6 +393,31 @@ def test_a_storage_that_gives_no_answer_is_reported_without_a_traceback(monkeypa
     assert json.loads(err)["code"] == "STORAGE_UNAVAILABLE" if as_json else "could not connect" in err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a file that is always full")
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_output_that_takes_nothing_is_no_fault_of_the_storage(table, as_json):
+    command = [sys.executable, "-m", "airflow_delta.cli", "files", str(table), *(["--json"] if as_json else [])]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    if as_json:
+        found = json.loads(done.stderr)
+        assert (found["code"], found["retryable"]) == ("OUTPUT_NOT_WRITTEN", False)
+    else:
+        assert "OUTPUT_NOT_WRITTEN [Errno 28]" in done.stderr
+        assert "remedy: make room where the output goes" in done.stderr
+
+
+@pytest.mark.parametrize(("setting", "key"), [("foo", "foo"), ("=hush", ""), (" =hush", " ")])
+def test_a_setting_of_the_doctor_that_is_not_key_value_is_refused_before_spark_starts(spark_submit, capsys, setting, key):
+    spark_submit(json.dumps(REPORT))
+    with pytest.raises(SystemExit):
+        main(["doctor", "--spark", "--conf", "spark.a=b", "--conf", setting, "--json"])
+    found = json.loads(capsys.readouterr().err)
+    assert found["code"] == "DELTA_INVALID_STATEMENT"
+    assert found["attributes"] == {"statement": f"the setting {key!r}", "detail": "expected KEY=VALUE"}
+
+
 def test_a_name_without_a_catalog_says_how_to_name_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AIRFLOW_DELTA_CATALOG", raising=False)

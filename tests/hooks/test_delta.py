@@ -208,3 +208,32 @@ def test_the_connection_allows_places_outside_of_tables(connection, tmp_path):
     for wrong in ("s3://lake", {"a": 1}, [1], [""]):
         with pytest.raises(DeltaConnectionError, match="allowed_prefixes"):
             _ = connection("wrong", extra={"allowed_prefixes": wrong}).allowed_prefixes
+
+
+@pytest.mark.parametrize(
+    ("given", "detail"),
+    [
+        (5, "expected scratch_uri to be a text, found a int"),
+        (["s3://lake"], "expected scratch_uri to be a text, found a list"),
+        ("rel", "scratch_uri 'rel' is a relative path"),
+        ("s3://", "scratch_uri 's3://' does not name a bucket or container"),
+    ],
+)
+def test_a_scratch_uri_that_is_no_place_is_refused_also_by_the_test_of_the_connection(connection, tmp_path, given, detail):
+    hook = connection("lake", host=str(tmp_path), extra={"scratch_uri": given})
+    for use in (lambda: hook.scratch_uri, hook.test_connection):
+        with pytest.raises(DeltaConnectionError) as refused:
+            use()
+        assert (refused.value.conn_id, refused.value.detail) == ("lake", detail)
+
+
+@pytest.mark.parametrize("given", [None, "", "/scratch", "s3://lake/scratch", "hdfs:///scratch", "hdfs:///", "file:///"])
+def test_a_scratch_uri_that_is_a_place_stays_as_it_is(connection, given):
+    assert connection("lake", extra={"scratch_uri": given}).scratch_uri == (given or None)
+
+
+@pytest.mark.parametrize("host", ["s3://", "gs://", "abfss:///"])
+def test_a_table_root_without_a_bucket_is_refused_naming_the_connection(connection, host):
+    with pytest.raises(DeltaConnectionError, match="does not name a bucket or container") as refused:
+        _ = connection("lake", host=host).table_root
+    assert refused.value.conn_id == "lake"

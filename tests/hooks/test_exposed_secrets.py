@@ -20,7 +20,7 @@ from airflow_delta.hooks.errors import ExposedSecretError
 from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.spark_target import SparkTarget
 from airflow_delta.jobs.redaction import redact as redact_text
-from airflow_delta.operators import DeltaNewCommitsOperator
+from airflow_delta.operators import DeltaNewCommitsOperator, DeltaVacuumOperator
 from airflow_delta.sensors import DeltaCommitSensor
 from tests.secret_cases import (
     HONEST_SETTINGS,
@@ -130,6 +130,46 @@ def test_variables_are_settings_on_yarn_and_kubernetes_only():
     refuse_exposed(PLAIN, None, variables, target("spark://m:7077"))
     assert refused_places(env_vars=variables, master="yarn") == ("env_vars.AWS_SECRET_ACCESS_KEY",)
     assert refused_places(env_vars=variables, master="k8s://https://m") == ("env_vars.AWS_SECRET_ACCESS_KEY",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("repositories", "https://bob:hunter2@packages.example/repo"),
+        ("jars", "/opt/a.jar,https://h/x.jar?sig=hunter2"),
+        ("files", "https://bob:hunter2@h/x"),
+        ("archives", "https://bob:hunter2@h/x.zip#env"),
+        ("packages", "a:b:1?token=hunter2"),
+        ("py_files", "https://h/x.zip?sig=hunter2"),
+        ("properties_file", "https://bob:hunter2@h/x.conf"),
+        ("name", "job password=hunter2"),
+    ],
+)
+def test_a_secret_in_an_argument_of_the_submit_is_named_by_the_argument(name, value):
+    operator = DeltaVacuumOperator(task_id="t", table="/lake/t", **{name: value})
+    with pytest.raises(ExposedSecretError) as caught:
+        refuse_exposed(PLAIN, None, None, target("local[2]"), operator.command_arguments)
+    assert caught.value.places == (name,)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_ordinary_arguments_of_the_submit_are_not_taken_for_secrets():
+    given = {
+        "packages": "org.acme:tokens:1.0",
+        "exclude_packages": "a:secret:1.0",
+        "repositories": "https://packages.example/repo",
+        "keytab": "/etc/me.keytab",
+        "principal": "me@EXAMPLE.ORG",
+        "proxy_user": "airflow_of_the_lake",
+        "jars": "s3://lake/secret-tools.jar",
+        "name": "rotate tokens",
+        "driver_memory": "2g",
+        "yarn_queue": "secrets",
+        "properties_file": "/etc/spark.conf",
+    }
+    operator = DeltaVacuumOperator(task_id="t", table="/lake/t", **given)
+    assert operator.command_arguments.items() >= given.items()
+    refuse_exposed(PLAIN, None, None, target("yarn"), operator.command_arguments)
 
 
 def test_secrets_in_a_statement_are_named_by_their_place():

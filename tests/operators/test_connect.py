@@ -89,7 +89,7 @@ def test_the_driver_gets_spec_archive_and_settings_and_the_servers_token_in_its_
     assert call["argv"][-1] == "--conf=spark.sql.shuffle.partitions=8"
     assert call["shipped"] == [True]
     assert call["spec"]["start_version"] == 0
-    assert environment["SPARK_REMOTE"] == "sc://localhost:1/;user_id=ann;token=a%2Fb%3Dc;use_ssl=False"
+    assert environment["SPARK_REMOTE"] == "sc://localhost:1/;user_id=ann;token=a%2Fb%3Dc;use_ssl=false"
     assert environment["NEWS"] == "1"
     assert "worker-secret" not in environment.values()
     assert "a%2Fb%3Dc" not in " ".join(call["argv"])

@@ -20,6 +20,7 @@ from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import ConcurrentAppendError, InvalidStatementError, StorageUnavailableError
 from airflow_delta.core.statements import (
     DeleteStatement,
+    FileSource,
     MaintenanceStatement,
     MatchedUpdate,
     MergeStatement,
@@ -96,6 +97,25 @@ def submitter(tmp_path):
 
     make.calls = lambda: [json.loads(line) for line in calls.read_text().splitlines()]
     return make
+
+
+class Anything:
+    """Stands for whatever a template of a spec asks of a run."""
+
+    def __getattr__(self, name):
+        return self
+
+    def __call__(self, *_, **__):
+        return 3
+
+    def __mul__(self, _):
+        return 5
+
+    def __str__(self):
+        return "3"
+
+
+RUN = {name: Anything() for name in ("ti", "dag_run", "task")}
 
 
 def job_on(table, tmp_path, **arguments):
@@ -358,27 +378,22 @@ def test_a_secret_in_the_statement_is_refused_before_anything_shows_it(tmp_path)
 
 def test_native_rendering_gives_the_same_spec(tmp_path):
     """With ``render_template_as_native_obj`` an argument must not become a Python value."""
-
-    class Anything:
-        def __getattr__(self, name):
-            return self
-
-        def __call__(self, *_, **__):
-            return 3
-
-        def __mul__(self, _):
-            return 5
-
-        def __str__(self):
-            return "3"
-
     quoted = MatchedUpdate(condition="'{{ 'b' }}'", assignments={"day": "'{{ 1 }}'", "state": "'closed'"})
     _, template = job_on("/lake/{{ 'a' }}", tmp_path, clauses=[quoted]).to_submit().arguments
-    text = NativeEnvironment().from_string(template).render(ti=Anything(), dag_run=Anything(), task=Anything())
+    text = NativeEnvironment().from_string(template).render(RUN)
     spec = JobSpec.from_text(text)
     assert (spec.statement.table, spec.statement.source.version_number) == ("/lake/a", 7)
     assert spec.statement.clauses == (MatchedUpdate(condition="'b'", assignments={"day": "'1'", "state": "'closed'"}),)
     assert statement_from_json(json.loads(text)["statement"]) == spec.statement
+
+
+@pytest.mark.parametrize("name", ["{{ ds }}", "{# note #}", "{% raw %}", "a}}b", "{{{"])
+def test_names_that_look_like_templates_stay_as_they_are_as_in_operators(tmp_path, name):
+    options = {"plain": "{{ 'rendered' }}", name: "1"}
+    source = FileSource("/lake/feed", format="csv", options=options)
+    _, template = job_on("/lake/t", tmp_path, source=source).to_submit().arguments
+    spec = json.loads(Environment().from_string(template).render(RUN))
+    assert spec["statement"]["source"]["options"] == {"plain": "rendered", name: "1"}
 
 
 @pytest.mark.slow  # its Spark jobs take half a minute and more

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_delta.core.statements import SqlSource, TableSource
-from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
+from airflow_delta.hooks.errors import DriverLostError, ExposedSecretError, SparkTargetError
 from airflow_delta.hooks.spark_driver import SparkDriver
 from airflow_delta.hooks.spark_target import SparkTarget
 from airflow_delta.operators import DeltaMergeOperator
@@ -279,3 +279,13 @@ def test_spark_submit_gets_none_of_airflows_own_variables(
     assert {"PATH", "HOME"} <= environment.keys()
     assert "hunter2" not in environment.values()
     assert not [name for name in environment if name.startswith(("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__", "_AIRFLOW"))]
+
+
+def test_a_secret_in_an_argument_of_the_submit_is_refused_before_spark_submit_starts(
+    empty_table, recording_submit, run_task, connection
+):
+    connection("yarn")
+    submit = recording_submit()
+    run = run_task(lambda: merge(empty_table, submit, repositories="https://bob:hunter2@packages.example/repo"))
+    (error,) = run.errors
+    assert (type(error), error.places, submit.calls) == (ExposedSecretError, ("repositories",), [])

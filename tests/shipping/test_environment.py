@@ -140,6 +140,20 @@ def test_the_settings_name_the_archive_as_spark_does(uri, archive):
     assert settings(uri) == {"spark.archives": f"{archive}#airflow-delta", "spark.executorEnv.PYTHONPATH": "airflow-delta"}
 
 
+@pytest.mark.parametrize(("folder", "sign"), [("a,b", ","), ("a#b", "#"), ("b/,#/c", ", and #")])
+def test_a_folder_whose_name_spark_would_split_is_refused_before_anything_is_fetched(tmp_path, folder, sign):
+    with pytest.raises(InvalidStatementError, match=f"expected a folder without {sign}, where") as refused:
+        pack(f"{tmp_path}/{folder}", Environment())
+    assert f"{tmp_path}/{folder}" in str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["wheels"]
+
+
+def test_a_blank_python_is_no_version(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["pack", str(tmp_path), "--python", ""])
+    assert "expected a minor version, such as 3.11" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_folder_that_spark_has_no_name_for_is_refused_before_anything_is_fetched():
     with pytest.raises(InvalidStatementError, match=r"az://code.*abfss://container@account"):
         pack("az://code/lake", Environment())

@@ -348,10 +348,12 @@ class FsspecLogStore(ABC):
             BlockingIOError: Nothing was done, as another writer writes the object right now.
             OSError: No answer that shows what was done.
             StorageAccessError: The service refuses.
-            UnsupportedStorageError: The service does not know a part of the request.
+            UnsupportedStorageError: The service does not know a part of the request, or no client is made of the options.
         """
         try:
             return sync(self._filesystem.loop, request, *arguments)
+        except UnsupportedStorageError:
+            raise
         except Exception as error:  # noqa: BLE001 - each service has its own tree of errors
             raise self._translated(path, error) from None  # the texts of the original may show secrets
 

@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from inspect import signature
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,6 +13,7 @@ from fsspec import AbstractFileSystem
 
 from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
+from airflow_delta.core.storage.s3_options import wrong_s3_options
 
 ALLOW_UNSAFE = "allow_unsafe"
 """Our own storage option: write although the store ignores the condition of a create. For tables with one writer."""
@@ -24,13 +24,14 @@ _CLASSES = {
     ObjectService.GCS: ("gcsfs.core", "GCSFileSystem"),
     ObjectService.AZURE: ("adlfs", "AzureBlobFileSystem"),
 }
-_CURES = {
+OPTION_CURES = {
     ObjectService.S3: "correct the storage options, which are those of s3fs, such as key, secret, endpoint_url; a region is "
     'client_kwargs={"region_name": "eu-west-1"}',
     ObjectService.GCS: "correct the storage options, which are those of gcsfs, such as token",
     ObjectService.AZURE: "name the account, in abfss://container@account.dfs.core.windows.net/path or as the storage option "
     "account_name, and correct the others, which are those of adlfs",
 }
+"""What to do about storage options that a service does not take."""
 _SECRETS = frozenset(
     {"key", "secret", "token", "username", "password", "account_key", "sas_token", "client_secret", "connection_string"}
     | {"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "private_key", "private_key_id", "refresh_token"}
@@ -65,26 +66,13 @@ def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, An
         raise OSError(f"{uri}: no answer about the credentials ({type(error).__name__})") from None
     except Exception as error:  # noqa: BLE001 - each service has its own tree of errors
         detail = f"{name} does not take the storage options {sorted(options)} ({type(error).__name__})"
-        raise UnsupportedStorageError(uri=uri, detail=detail, cure=_CURES[location.service]) from None
-    if location.service is ObjectService.S3:
-        _check_s3_options(uri, made, options)
+        raise UnsupportedStorageError(uri=uri, detail=detail, cure=OPTION_CURES[location.service]) from None
+    if location.service is ObjectService.S3 and (wrong := wrong_s3_options(made.kwargs, options)) is not None:
+        raise UnsupportedStorageError(uri=uri, detail=wrong[0], cure=wrong[1] or OPTION_CURES[location.service])
     requests = logging.getLogger(_AZURE_REQUESTS)
     if location.service is ObjectService.AZURE and requests.level == logging.NOTSET:  # who wants its lines sets a level
         requests.setLevel(logging.WARNING)
     return made
-
-
-def _check_s3_options(uri: str, filesystem: AbstractFileSystem, options: Mapping[str, Any]) -> None:
-    """Refuse what s3fs would only refuse at the first request, where it looks like a storage that gives no answer."""
-    session = import_module("aiobotocore.session").AioSession
-    unknown = sorted(filesystem.kwargs.keys() - signature(session).parameters.keys())
-    if unknown:
-        detail = f"s3fs has no storage options {', '.join(unknown)}"
-        raise UnsupportedStorageError(uri=uri, detail=detail, cure=_CURES[ObjectService.S3])
-    endpoint = options.get("endpoint_url")
-    if isinstance(endpoint, str) and not re.match("https?://", endpoint, re.IGNORECASE):
-        detail = "its endpoint_url is no URL"  # which is not shown: it may hold a secret
-        raise UnsupportedStorageError(uri=uri, detail=detail, cure="write it with http:// or https://")
 
 
 def secrets_of(storage_options: Mapping[str, Any]) -> set[str]:

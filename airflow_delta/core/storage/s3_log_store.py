@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
 from airflow_delta.core.storage.object_answers import ObjectContent, ObjectPage
+from airflow_delta.core.storage.object_filesystem import OPTION_CURES
+from airflow_delta.core.storage.object_location import ObjectService
 
 
 class S3LogStore(FsspecLogStore):
@@ -75,4 +78,13 @@ class S3LogStore(FsspecLogStore):
             return await stream.read(), answer
 
     async def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        await self._connect()
         return await self._filesystem._call_s3(method, Bucket=self._location.container, **arguments)  # noqa: SLF001 - the same
+
+    async def _connect(self) -> None:
+        """Have the client made, unless it is there; of options that it does not take, no later try makes one."""
+        try:
+            await self._filesystem.set_session()
+        except (AttributeError, TypeError) as error:  # their texts may show a secret
+            detail = f"no client is made of the storage options {sorted(self._options)} ({type(error).__name__})"
+            raise UnsupportedStorageError(uri=self._table_uri, detail=detail, cure=OPTION_CURES[ObjectService.S3]) from None

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from airflow_delta.core.backoff import Backoff
-from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
+from airflow_delta.core.errors import StorageAccessError, StorageUnavailableError, UnsupportedStorageError
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.s3_log_store import S3LogStore
 from tests.core.faulty_proxy import Fault, faulty_proxy, s3_error
@@ -322,3 +322,21 @@ def test_an_upload_that_fails_is_heard_of(store, proxy):
     with pytest.raises(OSError, match="InternalError"), store.open_output("x") as stream:
         stream.write(b"content")
     assert not store.exists("x")
+
+
+def test_options_of_which_no_client_is_made_are_an_error_of_the_configuration():
+    options = {"key": "hush", "client_kwargs": {"aws_access_key_id": "another"}}
+    store = S3LogStore("s3://bucket/table", options)
+    with pytest.raises(UnsupportedStorageError, match=r"no client is made .*'client_kwargs', 'key'") as caught:
+        store.read(COMMIT)
+    assert (caught.value.retryable, "hush" in str(caught.value)) == (False, False)
+    assert caught.value.__suppress_context__
+
+
+def test_a_type_error_of_a_request_is_not_taken_for_one_of_the_configuration(store, monkeypatch):
+    async def fails(*_, **__):
+        raise TypeError("an answer that aiohttp cannot read")
+
+    monkeypatch.setattr(store._filesystem, "_call_s3", fails)
+    with pytest.raises(StorageUnavailableError, match="an answer that aiohttp cannot read"):
+        store.read(COMMIT)
