@@ -300,7 +300,7 @@ def test_nothing_is_published_where_a_task_that_stages_has_failed(stage, run_dag
         ("flights", "delta_staged"),
         ([{"table": "/t"}], "delta_staged"),
         (7, "delta_staged"),
-        ({"flights", "orders"}, "handles must be a list, found the set"),
+        ({"flights"}, "handles must be a list, found the set"),
     ],
     ids=str,
 )
