@@ -84,7 +84,7 @@ def test_the_description_is_valid():
         (
             "operators",
             BaseOperator,
-            {f"airflow_delta.operators.{name}" for name in ("job", "core", "statement_results", "written_rows")},
+            {f"airflow_delta.operators.{name}" for name in ("job", "core", "query_files", "statement_results", "written_rows")},
         ),
         ("sensors", BaseSensorOperator, {"airflow_delta.sensors.wait"}),
         ("triggers", BaseTrigger, set()),
