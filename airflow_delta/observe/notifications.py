@@ -118,13 +118,15 @@ class DeltaConflictNotifier(BaseNotifier):
         if self.tables is None:
             return True
         table = f"/{error.attributes().get('table', '')}".rstrip("/")
-        patterns = self._rendered(self.tables, context)
+        patterns = (self._rendered(pattern, context) for pattern in self.tables)
         return any(fnmatchcase(table, f"*/{pattern}".rstrip("/")) for pattern in patterns)
 
-    def _rendered(self, content: Any, context: Context) -> Any:
+    def _rendered(self, text: str, context: Context) -> str:
+        """A text, in a DAG with ``render_template_as_native_obj`` as in any other."""
         dag = context.get("dag")
-        named: Any = {**context, "dag": dag}  # before Airflow 3.1 it must be there
-        return self.render_template(content, named, self.get_template_env(dag=dag))
+        environment = self.get_template_env() if dag is None else dag.get_template_env(force_sandboxed=True)
+        rendered: str = environment.from_string(text).render(context)
+        return rendered
 
 
 def _in_any_order(values: Any) -> Any:

@@ -18,7 +18,7 @@ from airflow_delta.hooks.exposed_secrets import refuse_exposed
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.spec import SPEC_FORMAT
 from airflow_delta.operators.submission import LONGEST_ARGUMENT
-from airflow_delta.shipping.ship import shipped_code
+from airflow_delta.shipping.ship import check_destination, shipped_code
 
 CLEAR_COUNT_KEY = "delta_generation"
 """XCom of the submitting task's clear count, by which its result is found; pushed right before it submits."""
@@ -81,6 +81,8 @@ class DeltaJob:
     def __post_init__(self) -> None:
         for uri in (self.scratch_uri, self.code_uri):
             _full(uri)
+        if not is_template(self.code_uri):
+            check_destination(self.code_uri)
         map_tables(self.statement, _full)
 
     def to_submit(self, environment: Mapping[str, str] | None = None) -> Submission:

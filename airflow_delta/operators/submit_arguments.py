@@ -9,6 +9,7 @@ from airflow_delta.core.statements.fields import is_template, nearest, shortened
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.spark_target import DEPLOY_MODES
+from airflow_delta.shipping.ship import check_destination
 
 if TYPE_CHECKING:
     from airflow_delta.operators.job import DeltaJobOperator
@@ -42,7 +43,7 @@ def check_submit_arguments(operator: DeltaJobOperator) -> None:
     """Check the arguments of the submit, as far as they are known. No value is shown that may hold a secret.
 
     Raises:
-        InvalidStatementError: One of them is of another kind than it must be.
+        InvalidStatementError: One of them is of another kind than it must be, or Spark would split the name of ``code_uri``.
         RelativePathError: ``code_uri`` or ``scratch_uri`` is relative.
     """
     known = without_run(operator)
@@ -58,6 +59,8 @@ def check_submit_arguments(operator: DeltaJobOperator) -> None:
             raise operator.invalid(f"{name} must be a text{several}, found a {kind}")
         if name in _PLACES:
             absolute(value, f"{name} is one place for the driver and the worker")
+        if name == "code_uri":
+            check_destination(value)
     mode = operator.deploy_mode
     if mode is not None and mode not in DEPLOY_MODES:
         found = f"found {shortened(mode)}{nearest(mode, DEPLOY_MODES)}"

@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk import BaseNotifier
+from airflow.sdk import DAG, BaseNotifier
 
 from airflow_delta.core.errors import (
     ConcurrentAppendError,
@@ -166,3 +166,12 @@ def test_it_can_be_awaited():
 
     asyncio.run(run())
     assert seen[0]["delta_conflict"]["message"].startswith("d.t, run r2")
+
+
+def test_a_message_of_a_dag_with_native_templates_is_a_text():
+    seen = []
+    with DAG("d", schedule=None, render_template_as_native_obj=True) as dag:
+        pass
+    notifier = DeltaConflictNotifier(then=seen.append, message="{{ delta_conflict.read_version }}", tables="{{ 'flights' }}")
+    notifier(context() | {"dag": dag})
+    assert [extended["delta_conflict"]["message"] for extended in seen] == ["4"]
