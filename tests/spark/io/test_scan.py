@@ -224,6 +224,7 @@ def test_many_files_are_listed_by_as_many_tasks_as_there_are_cores(spark, tmp_pa
     before = spark.conf.get("spark.sql.sources.parallelPartitionDiscovery.parallelism")
     spark.sparkContext.setJobGroup("listing", "listing")
     frame = read_files(spark, files(*names), ids_below(tmp_path))
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # a busy machine learns of jobs late
     tracker = spark.sparkContext.statusTracker()
     stages = [stage for job in tracker.getJobIdsForGroup("listing") for stage in tracker.getJobInfo(job).stageIds]
 
