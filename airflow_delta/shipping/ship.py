@@ -79,7 +79,7 @@ def check_destination(destination: str) -> None:
     if not destination.rstrip("/") or destination.rstrip("/").endswith(":"):
         detail = f"it must be the URI of a folder that Spark's drivers can read, found {destination!r}"
         raise InvalidStatementError(statement="the destination of the code", detail=detail)
-    if found := [sign for sign in ",#" if sign in destination]:
+    if found := [repr(sign) for sign in ",#" if sign in destination]:
         detail = f"expected a folder without {' and '.join(found)}, where Spark would split its name; name another one"
         raise InvalidStatementError(statement=f"the folder {destination!r:.200}", detail=detail)
 

@@ -429,7 +429,7 @@ def test_a_job_of_another_operator_names_full_uris(job):
 
 
 def test_the_code_of_a_job_lies_where_spark_does_not_split_the_name():
-    with pytest.raises(InvalidStatementError, match="expected a folder without #, where Spark would split its name"):
+    with pytest.raises(InvalidStatementError, match="expected a folder without '#', where Spark would split its name"):
         DeltaJob(statement=CheckpointStatement(table="/t"), scratch_uri="/s", code_uri="/code#1")
     templated = "/{{ ','.join(['code', ds]) }}"
     assert DeltaJob(statement=CheckpointStatement(table="/t"), scratch_uri="/s", code_uri=templated).code_uri == templated

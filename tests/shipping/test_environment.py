@@ -140,7 +140,7 @@ def test_the_settings_name_the_archive_as_spark_does(uri, archive):
     assert settings(uri) == {"spark.archives": f"{archive}#airflow-delta", "spark.executorEnv.PYTHONPATH": "airflow-delta"}
 
 
-@pytest.mark.parametrize(("folder", "sign"), [("a,b", ","), ("a#b", "#"), ("b/,#/c", ", and #")])
+@pytest.mark.parametrize(("folder", "sign"), [("a,b", "','"), ("a#b", "'#'"), ("b/,#/c", "',' and '#'")])
 def test_a_folder_whose_name_spark_would_split_is_refused_before_anything_is_fetched(tmp_path, folder, sign):
     with pytest.raises(InvalidStatementError, match=f"expected a folder without {sign}, where") as refused:
         pack(f"{tmp_path}/{folder}", Environment())
