@@ -33,6 +33,8 @@ import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.types import StructField as SparkField
+from pyspark.sql.types import StructType as SparkStruct
 
 from airflow_delta.core.actions import ADD_FILE
 from airflow_delta.core.errors import UnsupportedTypeError
@@ -139,7 +141,8 @@ class RowCache:
     def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column], store: LogStore) -> Kept:
         """Columns are named by their positions in the files, as two may have one name."""
         shown = rows.schema.fields
-        plain = (StructField(str(position), field.type) for position, field in enumerate(from_spark(rows.schema).fields))
+        places = [SparkField(str(place), field.dataType, metadata=field.metadata) for place, field in enumerate(shown)]
+        plain = (StructField(place.name, place.type) for place in from_spark(SparkStruct(places)).fields)
         schema = all_nullable(StructType(tuple(field for field in plain if field.type != VOID)), keep=())
         types = {field.name: field.dataType.simpleString() for field in to_spark(schema).fields}
         for position, field in enumerate(shown):
@@ -169,11 +172,13 @@ def _in_memory(rows: DataFrame, aggregates: Mapping[str, Column], size: int) -> 
     spark = rows.sparkSession
     if not is_connect(spark) or size > MOST_BYTES:  # before the server is asked for their types
         return None
+    if len(set(rows.columns)) < len(rows.columns):
+        return None
     try:
         columns = from_spark(rows.schema)
     except UnsupportedTypeError:
         return None
-    if not is_done_here(spark, columns, size) or len(set(columns.names)) < len(columns.names):
+    if not is_done_here(spark, columns, size):
         return None
     counted, observed = _observed(rows, aggregates)
     found = counted.toArrow()
