@@ -145,7 +145,8 @@ def _ended_in_place(outcome, *, killed):
 
 def test_of_an_executor_that_was_killed_while_it_wrote_files_in_their_place_no_file_remains(outcomes):
     attempts = _ended_in_place(outcomes("write_in_place_while_files_are_open"), killed=1)
-    assert max(attempts.values()) - min(attempts.values()) >= 8  # more attempts than tasks
+    in_turn = {task: attempts[0] + task for task in range(8)}  # Spark counts attempts, which begin in the order of tasks
+    assert attempts != in_turn  # one was repeated; it may be the first
 
 
 def test_files_that_were_written_in_their_place_by_attempts_that_failed_are_not_committed(outcomes):
