@@ -141,8 +141,8 @@ class RowCache:
     def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column], store: LogStore) -> Kept:
         """Columns are named by their positions in the files, as two may have one name."""
         shown = rows.schema.fields
-        places = [SparkField(str(place), field.dataType, metadata=field.metadata) for place, field in enumerate(shown)]
-        plain = (StructField(place.name, place.type) for place in from_spark(SparkStruct(places)).fields)
+        renamed = [SparkField(str(position), field.dataType, metadata=field.metadata) for position, field in enumerate(shown)]
+        plain = (StructField(field.name, field.type) for field in from_spark(SparkStruct(renamed)).fields)
         schema = all_nullable(StructType(tuple(field for field in plain if field.type != VOID)), keep=())
         types = {field.name: field.dataType.simpleString() for field in to_spark(schema).fields}
         for position, field in enumerate(shown):
