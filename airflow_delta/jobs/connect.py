@@ -20,22 +20,19 @@ import threading
 import time
 import traceback
 from dataclasses import replace
+from importlib import import_module
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.statements import Statement
 from airflow_delta.core.storage.ambient_options import PREFIXES_VARIABLE
 from airflow_delta.jobs.connect_job import ConnectJob
 from airflow_delta.jobs.connect_session import connect_session
-from airflow_delta.jobs.main import print_outcome
 from airflow_delta.jobs.orphan import exit_with_worker
 from airflow_delta.jobs.progress import log_connect_progress
 from airflow_delta.jobs.redaction import redact
-from airflow_delta.jobs.result import ResultDocument, write_result
-from airflow_delta.jobs.run import run, typed_error
+from airflow_delta.jobs.result import ResultDocument, print_outcome, write_result
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.step_log import log_steps
-
-gc.freeze()  # for the rest of the process, too
-gc.enable()
 
 _GRACE = 5.0
 """Seconds that the process has to end by itself."""
@@ -54,6 +51,7 @@ def main() -> int:
         spec = JobSpec.from_text(job.spec)
     except DeltaError as error:
         return print_outcome(ResultDocument.of_error(error))
+    threading.Thread(target=_load_code, args=(spec.statement,), name="load-code", daemon=True).start()
     document = _document(spec, job)
     if spec.result_uri is not None:
         write_result(spec.result_uri, document)
@@ -66,10 +64,28 @@ def _document(spec: JobSpec, job: ConnectJob) -> ResultDocument:
     try:
         with connect_session(os.environ["SPARK_REMOTE"], spec.origin, job.settings, job.archive) as spark:
             application = spark.conf.get("spark.app.id", None)  # not behind a commit, which a server may not outlive
+            from airflow_delta.jobs.run import run  # loaded by now, or nearly
+
             with log_connect_progress(spark):
                 return replace(run(spark, spec), application_id=application)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
+        from airflow_delta.jobs.run import typed_error
+
         return ResultDocument.of_error(typed_error(error, spec.statement), redact(traceback.format_exc()))
+
+
+def _load_code(statement: Statement) -> None:
+    """Import what runs the statement while the session is opened, which waits for the server most of the time.
+
+    The modules that both need have been imported before: of two threads that import modules which import each other, one may
+    find them half made. What fails here fails again where it is needed.
+    """
+    from airflow_delta.jobs.spark_statements import spark_runner
+
+    import_module("airflow_delta.jobs.run")
+    spark_runner(statement)
+    gc.freeze()  # for the rest of the process, too
+    gc.enable()
 
 
 def _end_with_worker() -> None:

@@ -19,7 +19,6 @@ from airflow_delta.core.statements import (
     CreateStatement,
     DiscardStatement,
     DropStatement,
-    ExpectStatement,
     HealthStatement,
     MaintenanceStatement,
     ManifestStatement,
@@ -32,6 +31,7 @@ from airflow_delta.core.statements import (
     StatisticsStatement,
     VacuumStatement,
 )
+from airflow_delta.jobs.commits import commits_of
 from airflow_delta.jobs.drop_statement import execute_drop
 from airflow_delta.jobs.health_check import execute_health_check
 from airflow_delta.jobs.idempotent_log import AlreadyCommitted, IdempotentLog
@@ -47,7 +47,7 @@ from airflow_delta.jobs.maintenance_statements import (
 )
 from airflow_delta.jobs.pin_statement import execute_pin
 from airflow_delta.jobs.publish_statements import execute_discard, execute_publish
-from airflow_delta.jobs.runner import Backend, Commits, Runner, StatementRun, runner
+from airflow_delta.jobs.runner import Backend, Runner, StatementRun, runner
 from airflow_delta.jobs.table_statements import (
     alter_table,
     clone_table,
@@ -76,7 +76,7 @@ def _run_sequence(run: StatementRun, sequence: SequenceStatement) -> OperationRe
             step.log, step.statement, origin=step.origin, start_version=step.start_version, backend=run.backend
         )
 
-    return run_in_order(run, sequence, execute=execute, commits_of=commits_of)
+    return run_in_order(run, sequence, execute=execute)
 
 
 RUNNERS: Mapping[type, Runner] = dict(
@@ -98,54 +98,28 @@ RUNNERS: Mapping[type, Runner] = dict(
         ),
         runner(ConvertStatement, lambda run, statement: convert_table(run.log, statement, origin=run.origin)),
         runner(RestoreStatement, lambda run, statement: restore_table(run.log, statement, origin=run.origin)),
-        runner(DropStatement, lambda run, statement: execute_drop(run.log, statement, run.backend.catalog), commits="never"),
-        runner(
-            PinStatement,
-            lambda run, statement: execute_pin(statement, run.backend.open_table, run.origin),
-            commits="never",
-        ),
-        runner(
-            PublishStatement,
-            lambda run, statement: execute_publish(statement, run.backend.open_table, run.origin),
-            commits="in steps",
-        ),
-        runner(
-            DiscardStatement,
-            lambda run, statement: execute_discard(statement, run.backend.open_table, run.origin),
-            commits="never",
-        ),
+        runner(DropStatement, lambda run, statement: execute_drop(run.log, statement, run.backend.catalog)),
+        runner(PinStatement, lambda run, statement: execute_pin(statement, run.backend.open_table, run.origin)),
+        runner(PublishStatement, lambda run, statement: execute_publish(statement, run.backend.open_table, run.origin)),
+        runner(DiscardStatement, lambda run, statement: execute_discard(statement, run.backend.open_table, run.origin)),
         runner(
             VacuumStatement,
             lambda run, statement: vacuum_table(run.log, statement, origin=run.origin, executor=run.backend.vacuum_executor),
-            commits="without token",
         ),
         runner(
             CheckpointStatement,
             lambda run, statement: write_checkpoint(run.log, statement, writer=run.backend.checkpoint_writer),
-            commits="never",
         ),
-        runner(CompactLogStatement, lambda run, statement: compact_log(run.log, statement), commits="never"),
-        runner(CleanUpLogStatement, lambda run, statement: clean_up_log(run.log, statement), commits="never"),
-        runner(
-            StatisticsStatement,
-            lambda run, statement: compute_statistics(run.log, statement, origin=run.origin),
-            commits="without token",
-        ),
-        runner(ManifestStatement, lambda run, _: write_manifests(run.log), commits="never"),
-        runner(HealthStatement, lambda run, statement: execute_health_check(run.log, statement), commits="never"),
-        runner(MaintenanceStatement, _maintain, commits="in steps"),
-        runner(SequenceStatement, _run_sequence, commits="in steps"),
+        runner(CompactLogStatement, lambda run, statement: compact_log(run.log, statement)),
+        runner(CleanUpLogStatement, lambda run, statement: clean_up_log(run.log, statement)),
+        runner(StatisticsStatement, lambda run, statement: compute_statistics(run.log, statement, origin=run.origin)),
+        runner(ManifestStatement, lambda run, _: write_manifests(run.log)),
+        runner(HealthStatement, lambda run, statement: execute_health_check(run.log, statement)),
+        runner(MaintenanceStatement, _maintain),
+        runner(SequenceStatement, _run_sequence),
     )
 )
 """The statements that need no Spark."""
-
-
-def commits_of(statement: Statement) -> Commits:
-    """How the statement commits; those that need Spark commit once, if they change anything."""
-    if isinstance(statement, ExpectStatement):
-        return "never"
-    found = RUNNERS.get(type(statement))
-    return "once" if found is None else found.commits
 
 
 def execute_in_core(
@@ -171,7 +145,7 @@ def execute_in_core(
     """
     execute = RUNNERS[type(statement)]
     run = StatementRun(log=log, origin=origin, start_version=start_version, backend=backend)
-    if origin.token is None or start_version is None or execute.commits != "once":
+    if origin.token is None or start_version is None or commits_of(statement) != "once":
         return execute(run, statement)
     try:
         return execute(replace(run, log=IdempotentLog(log, origin.token, start_version)), statement)

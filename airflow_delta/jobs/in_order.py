@@ -15,8 +15,9 @@ from airflow_delta.core.statements import OperationResult, SequenceStatement, Ta
 from airflow_delta.core.statements.publish import publishes_later
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
+from airflow_delta.jobs.commits import commits_of
 from airflow_delta.jobs.outcome import with_dry_run_flag, without_commit
-from airflow_delta.jobs.runner import Commits, StatementRun
+from airflow_delta.jobs.runner import StatementRun
 from airflow_delta.jobs.spec import statement_digest
 
 STATEMENT_KEY = "statement"
@@ -46,11 +47,7 @@ class Step:
 
 
 def run_in_order(
-    run: StatementRun,
-    sequence: SequenceStatement,
-    *,
-    execute: Callable[[Step], OperationResult],
-    commits_of: Callable[[TableStatement], Commits],
+    run: StatementRun, sequence: SequenceStatement, *, execute: Callable[[Step], OperationResult]
 ) -> OperationResult:
     """Run the statements behind the last one that has committed in an earlier try; the first that fails ends them.
 
@@ -58,7 +55,6 @@ def run_in_order(
         run: Of the sequence.
         sequence: The statements.
         execute: Runs one of them, unless a commit with its token exists.
-        commits_of: How a statement commits.
 
     Raises:
         DeltaError: As the statement raises it, with its name and place. Those before it stay committed.

@@ -6,24 +6,21 @@ import argparse
 import json
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from airflow_delta.core.errors import DeltaError
-from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.statements.json_form import TYPES
 from airflow_delta.core.storage.ambient_options import PREFIXES_VARIABLE
-from airflow_delta.jobs.errors import InvalidSpecError, JobFailedError
+from airflow_delta.jobs.errors import InvalidSpecError
 from airflow_delta.jobs.orphan import exit_with_jvm, exit_with_worker
 from airflow_delta.jobs.progress import log_progress
-from airflow_delta.jobs.result import ResultDocument, write_result
+from airflow_delta.jobs.result import ResultDocument, print_outcome, write_result
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.session import job_session
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.step_log import log_steps
-from airflow_delta.spark.errors import FunctionFailedError
 
 _logger = logging.getLogger(__name__)
 
@@ -58,24 +55,6 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
     finally:
         spark.stop()
     return print_outcome(document, is_by_hand=spec.result_uri is None)
-
-
-def print_outcome(document: ResultDocument, *, is_by_hand: bool = False) -> int:
-    """Print a job's error, by hand its traceback or its result too, and return the exit code that says the same.
-
-    Who submits by program finds both at ``result_uri``, and an operator logs the traceback from there: a driver's output is
-    mixed with Spark's, cut, and on a cluster out of reach.
-    """
-    match document.typed_error():
-        case None if is_by_hand:
-            sys.stdout.write(f"{document.to_text()}\n")
-        case None:
-            pass
-        case (JobFailedError() | FunctionFailedError()) as failure if is_by_hand:
-            sys.stderr.write(f"{printable_lines(document.traceback)}{failure}\n")
-        case refusal:
-            sys.stderr.write(f"{refusal}\n")
-    return document.exit_code
 
 
 def _spec(text: str, statement_type: str) -> JobSpec:

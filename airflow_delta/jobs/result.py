@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import airflow_delta.catalogs.errors
-import airflow_delta.spark.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
+import airflow_delta.catalogs.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import (
     AccessDeniedError,
@@ -19,9 +19,10 @@ from airflow_delta.core.errors import (
     InvalidStatementError,
     StorageAccessError,
 )
-from airflow_delta.core.foreign_values import json_value, natural_number, printable
+from airflow_delta.core.foreign_values import json_value, natural_number, printable, printable_lines
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.errors import InvalidSpecError, JobFailedError
+from airflow_delta.spark.errors import FunctionFailedError
 
 if TYPE_CHECKING:
     from airflow_delta.core.storage.log_store import LogStore
@@ -239,3 +240,21 @@ def newest_document(
 
     earlier = (document for document in read(before) if document.outcome and (is_done or document.outcome.committed))
     return next(iter(read(there - before)), None) or next(earlier, None)
+
+
+def print_outcome(document: ResultDocument, *, is_by_hand: bool = False) -> int:
+    """Print a job's error, by hand its traceback or its result too, and return the exit code that says the same.
+
+    Who submits by program finds both at ``result_uri``, and an operator logs the traceback from there: a driver's output is
+    mixed with Spark's, cut, and on a cluster out of reach.
+    """
+    match document.typed_error():
+        case None if is_by_hand:
+            sys.stdout.write(f"{document.to_text()}\n")
+        case None:
+            pass
+        case (JobFailedError() | FunctionFailedError()) as failure if is_by_hand:
+            sys.stderr.write(f"{printable_lines(document.traceback)}{failure}\n")
+        case refusal:
+            sys.stderr.write(f"{refusal}\n")
+    return document.exit_code

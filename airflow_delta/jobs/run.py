@@ -19,10 +19,10 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import AccessDeniedError, DeltaError
 from airflow_delta.core.least_versions import check_pyarrow
 from airflow_delta.core.operations.staged_folder import staged_id
-from airflow_delta.core.statements import OperationResult, OptimizeStatement, PythonSource, Statement, TableStatement
+from airflow_delta.core.statements import OperationResult, PythonSource, Statement, TableStatement
 from airflow_delta.core.statements.publish import publishes_later
 from airflow_delta.core.storage.storage_failures import storage_failure
-from airflow_delta.jobs.core_statements import commits_of, execute_in_core
+from airflow_delta.jobs.commits import commits_of
 from airflow_delta.jobs.errors import (
     OTHER_PYTHON,
     JobFailedError,
@@ -34,21 +34,13 @@ from airflow_delta.jobs.errors import (
 from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.jobs.runner import Backend
-from airflow_delta.jobs.session_names import SessionNames
 from airflow_delta.jobs.small_statement import suit_to_size
-from airflow_delta.jobs.spark_statements import RUNNERS
+from airflow_delta.jobs.spark_statements import spark_runner
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables, other_tables
-from airflow_delta.spark.constraints.verification import check_rows
-from airflow_delta.spark.distributed.checkpoint import checkpoint
-from airflow_delta.spark.distributed.file_copy import SparkFileCopier
-from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.errors import FunctionFailedError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.optimize.optimize import optimize
-from airflow_delta.spark.session_catalog import SessionCatalog
 from airflow_delta.spark.statement.file_content import content_failure, reads_files
 from airflow_delta.spark.statement.python_function import value_place, worker_failure
 
@@ -66,6 +58,8 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
         check_pyarrow()
         remember_managed(spec.managed_tables)
         if spec.has_session_names:
+            from airflow_delta.jobs.session_names import SessionNames
+
             names = SessionNames.of(spark)
             spec = replace(spec, statement=names.resolve(given))
         log = table_log(spark, spec.statement.table)
@@ -105,22 +99,12 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
         if found is not None:
             _logger.info("Version %d holds the commit of this task; the statement is not run again", found.version)
             return found
-    on_spark = RUNNERS.get(type(spec.statement))
+    on_spark = spark_runner(spec.statement)
     if on_spark is not None:
         suit_to_size(spark, log, spec.statement)
         return on_spark(spark, log, spec.statement, origin=spec.origin, start_version=spec.start_version)
-    backend = _backend(spark, log, spec)
-    return execute_in_core(log, spec.statement, origin=spec.origin, start_version=spec.start_version, backend=backend)
-
-
-def _backend(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> Backend:
-    """The parts of the core's statements that Spark does."""
-
-    def optimizer(step: OptimizeStatement) -> OperationResult:
-        try:
-            return optimize(spark, log, step, origin=spec.origin, start_version=spec.start_version)
-        except Exception as error:
-            raise typed_error(error, step) from error
+    from airflow_delta.jobs.core_statements import execute_in_core
+    from airflow_delta.jobs.spark_backend import spark_backend
 
     def executor(of_table: DeltaLog, step: TableStatement, origin: Origin, start_version: int | None) -> OperationResult:
         try:
@@ -129,17 +113,8 @@ def _backend(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> Backend:
             _logger.error("%s on %s failed", _operation(step), step.table)  # noqa: TRY400 - its traceback is in the document
             raise typed_error(error, step) from error
 
-    return Backend(
-        open_table=partial(table_log, spark),
-        rows_check=partial(check_rows, spark),
-        vacuum_executor=SparkVacuumExecutor(spark),
-        file_copier=SparkFileCopier(spark),
-        checkpoint_writer=partial(checkpoint, spark),
-        catalog=SessionCatalog(spark) if spec.has_session_names else None,
-        optimizer=optimizer,
-        execute=executor,
-        earliest_commit_time=spec.earliest_commit_time,
-    )
+    backend = spark_backend(spark, log, spec, execute=executor, typed_error=typed_error)
+    return execute_in_core(log, spec.statement, origin=spec.origin, start_version=spec.start_version, backend=backend)
 
 
 def _operation(statement: Statement) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from airflow_delta.catalogs.catalog import Catalog
 from airflow_delta.core.actions import Origin
@@ -15,13 +15,6 @@ from airflow_delta.core.statements import OperationResult, TableStatement
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.maintenance import Optimizer
 from airflow_delta.jobs.maintenance_statements import CheckpointWriter
-
-Commits = Literal["once", "in steps", "without token", "never"]
-"""How a statement commits.
-
-Once: its one commit carries the token and is its result, which a retry finds. In steps: such a commit is one of several.
-Without token, and never: a retry runs the statement again.
-"""
 
 S = TypeVar("S")
 
@@ -69,20 +62,10 @@ class StatementRun:
     backend: Backend
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """How the statements of one type are run; calling it raises the statement's ``DeltaError``."""
-
-    function: Callable[[StatementRun, Any], OperationResult]
-    commits: Commits
-
-    def __call__(self, run: StatementRun, statement: Any) -> OperationResult:
-        """Run the statement."""
-        return self.function(run, statement)
+Runner = Callable[[StatementRun, Any], OperationResult]
+"""Runs the statements of one type. Raises the statement's ``DeltaError``."""
 
 
-def runner(
-    statement_type: type[S], function: Callable[[StatementRun, S], OperationResult], *, commits: Commits = "once"
-) -> tuple[type[S], Runner]:
+def runner(statement_type: type[S], function: Callable[[StatementRun, S], OperationResult]) -> tuple[type[S], Runner]:
     """The entry of a registry: the function takes statements of this type, which the type checker verifies."""
-    return statement_type, Runner(function, commits)
+    return statement_type, function

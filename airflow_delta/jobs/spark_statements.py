@@ -1,8 +1,8 @@
-"""Statements that need Spark."""
+"""Statements that need Spark. What runs one is imported when it is asked for: a job runs one, seldom several."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from pyspark.sql import SparkSession
@@ -17,18 +17,10 @@ from airflow_delta.core.statements import (
     OperationResult,
     OptimizeStatement,
     ReorgStatement,
+    Statement,
     UpdateStatement,
     WriteStatement,
 )
-from airflow_delta.spark.dml.delete import delete
-from airflow_delta.spark.dml.merge.merge import merge
-from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.optimize.auto_compaction import compacted_after
-from airflow_delta.spark.optimize.optimize import optimize
-from airflow_delta.spark.optimize.reorg import reorg
-from airflow_delta.spark.statement.expect import expect
-from airflow_delta.spark.write.copy_into import copy_into
-from airflow_delta.spark.write.write import write
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -44,8 +36,63 @@ class SparkRunner(Protocol[S_contra]):
         ...
 
 
+def spark_runner(statement: Statement) -> SparkRunner[Any] | None:
+    """What runs the statement; None where it needs no Spark."""
+    load = RUNNERS.get(type(statement))
+    return None if load is None else load()
+
+
+def _write() -> SparkRunner[WriteStatement]:
+    from airflow_delta.spark.write.write import write
+
+    return _compacting(write)
+
+
+def _copy_into() -> SparkRunner[CopyIntoStatement]:
+    from airflow_delta.spark.write.copy_into import copy_into
+
+    return _compacting(copy_into)
+
+
+def _merge() -> SparkRunner[MergeStatement]:
+    from airflow_delta.spark.dml.merge.merge import merge
+
+    return _compacting(merge)
+
+
+def _delete() -> SparkRunner[DeleteStatement]:
+    from airflow_delta.spark.dml.delete import delete
+
+    return _compacting(delete)
+
+
+def _update() -> SparkRunner[UpdateStatement]:
+    from airflow_delta.spark.dml.update import update
+
+    return _compacting(update)
+
+
+def _optimize() -> SparkRunner[OptimizeStatement]:
+    from airflow_delta.spark.optimize.optimize import optimize
+
+    return optimize
+
+
+def _reorg() -> SparkRunner[ReorgStatement]:
+    from airflow_delta.spark.optimize.reorg import reorg
+
+    return reorg
+
+
+def _expect() -> SparkRunner[ExpectStatement]:
+    from airflow_delta.spark.statement.expect import expect
+
+    return expect
+
+
 def _compacting(run_statement: SparkRunner[S]) -> SparkRunner[S]:
     """The runner, and behind its commit the table's auto compaction."""
+    from airflow_delta.spark.optimize.auto_compaction import compacted_after
 
     def run_and_compact(
         spark: SparkSession, log: DeltaLog, statement: S, /, *, origin: Origin, start_version: int | None
@@ -56,20 +103,20 @@ def _compacting(run_statement: SparkRunner[S]) -> SparkRunner[S]:
     return run_and_compact
 
 
-def _runner(statement_type: type[S], run_statement: SparkRunner[S]) -> tuple[type[S], SparkRunner[Any]]:
-    return statement_type, run_statement
+def _runner(statement_type: type[S], load: Callable[[], SparkRunner[S]]) -> tuple[type[S], Callable[[], SparkRunner[Any]]]:
+    return statement_type, load
 
 
-RUNNERS: Mapping[type, SparkRunner[Any]] = dict(
+RUNNERS: Mapping[type, Callable[[], SparkRunner[Any]]] = dict(
     (
-        _runner(WriteStatement, _compacting(write)),
-        _runner(CopyIntoStatement, _compacting(copy_into)),
-        _runner(MergeStatement, _compacting(merge)),
-        _runner(DeleteStatement, _compacting(delete)),
-        _runner(UpdateStatement, _compacting(update)),
-        _runner(OptimizeStatement, optimize),
-        _runner(ReorgStatement, reorg),
-        _runner(ExpectStatement, expect),
+        _runner(WriteStatement, _write),
+        _runner(CopyIntoStatement, _copy_into),
+        _runner(MergeStatement, _merge),
+        _runner(DeleteStatement, _delete),
+        _runner(UpdateStatement, _update),
+        _runner(OptimizeStatement, _optimize),
+        _runner(ReorgStatement, _reorg),
+        _runner(ExpectStatement, _expect),
     )
 )
-"""The statements that need Spark; all others are the core's."""
+"""The statements that need Spark, and what imports the runner of each; all others are the core's."""

@@ -88,7 +88,7 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
 
     def version_at(time: int) -> int | None:
         from airflow_delta.core.committed import version_before
-        from airflow_delta.jobs.core_statements import commits_of
+        from airflow_delta.jobs.commits import commits_of
 
         if head in {None, NO_TABLE} or commits_of(statement) == "never":  # such as a health check of a log that cannot be read
             return head

@@ -88,7 +88,7 @@ class DeltaCoreOperator(DeltaJobOperator):
         After a commit that is one step of several, a retry does what is still due. A health check commits nothing, and its
         log may be too broken to be read.
         """
-        from airflow_delta.jobs.core_statements import commits_of
+        from airflow_delta.jobs.commits import commits_of
 
         return super()._find_commit(attempt) if commits_of(attempt.statement) == "once" else None
 

@@ -135,7 +135,7 @@ class DeltaResultOperator(StatementResultsOperator):
         None where there is none, or the worker cannot read the table.
         """
         from airflow_delta.core.committed import result_of_commit
-        from airflow_delta.jobs.core_statements import commits_of
+        from airflow_delta.jobs.commits import commits_of
         from airflow_delta.jobs.table_stats import attach_table_stats
 
         if commits_of(attempt.statement) != "once":

@@ -86,6 +86,23 @@ def test_sessions_are_those_of_a_token_and_a_try_and_without_a_token_like_no_oth
     assert session_id(Origin(), 1) != session_id(Origin(), 1)
 
 
+LOADED = """
+import sys
+import airflow_delta.jobs.connect
+
+before = set(sys.modules)
+import airflow_delta.jobs.run
+
+print(*{name.partition(".")[0] for name in sys.modules.keys() - before})
+"""
+
+
+def test_what_is_loaded_while_a_session_is_opened_imports_nothing_that_opening_it_imports():
+    loaded = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert "airflow_delta" in loaded.stdout.split()
+    assert {"google", "grpc", "pandas", "pyspark"} & set(loaded.stdout.split()) == set()
+
+
 DRIVER = """
 import sys, threading, time
 from airflow_delta.jobs import connect, connect_session

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,6 +65,24 @@ def rows(table):
 
 def merge_of(table, source, **arguments):
     return MergeStatement(table=str(table), source=source, on="target.id = source.id", **arguments)
+
+
+IMPORTED = """
+import sys
+import airflow_delta.jobs.run
+from airflow_delta.core.statements import MergeStatement
+from airflow_delta.jobs.spark_statements import RUNNERS
+
+RUNNERS[MergeStatement]()
+print(*sys.modules)
+"""
+
+
+def test_a_job_imports_the_code_of_its_own_statement_alone():
+    imported = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True).stdout.split()
+    assert "airflow_delta.spark.dml.merge.merge" in imported
+    others = ("spark.optimize.optimize", "spark.write.write", "spark.dml.update", "jobs.core_statements", "jobs.session_names")
+    assert {f"airflow_delta.{name}" for name in others} & set(imported) == set()
 
 
 def test_a_merge_commits_once_for_one_token(spark, flights, feed):

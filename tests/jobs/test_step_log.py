@@ -16,9 +16,8 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.statements import MergeStatement, OperationResult, TableSource
 from airflow_delta.jobs.errors import JobFailedError
-from airflow_delta.jobs.main import print_outcome
 from airflow_delta.jobs.progress import log_connect_progress, log_progress
-from airflow_delta.jobs.result import ResultDocument, read_result, result_uri
+from airflow_delta.jobs.result import ResultDocument, print_outcome, read_result, result_uri
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.step_log import PACKAGE, log_steps
 from airflow_delta.shipping.scripts import job_script

@@ -12,7 +12,7 @@ from airflow_delta.core.table_changes import NewTable
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.dml.delete import delete
-from airflow_delta.spark.optimize import auto_compaction
+from airflow_delta.spark.optimize import crowded_partitions
 from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.write.write import write
 
@@ -71,7 +71,7 @@ def test_rows_that_deletion_vectors_hide_are_left_to_optimize_where_files_are_fe
 
 def test_a_failure_is_reported_and_leaves_the_commit(spark, log, monkeypatch):
     last = write_rows(spark, log, "a", range(1))
-    monkeypatch.setattr(auto_compaction, "candidates", lambda *_: 1 / 0)
+    monkeypatch.setattr(crowded_partitions, "candidates", lambda *_: 1 / 0)
     assert compacted_after(spark, log, last, Origin()).details == {"autoCompaction": {"error": "ZeroDivisionError"}}
 
 
