@@ -69,7 +69,7 @@ def numbered(
     """
     with typed_worker_errors():
         placed = frame.withColumn(_PLACE, F.monotonically_increasing_id())
-        kept, observed, _ = cache.keep(placed, {_ROWS: F.count(F.lit(1))})
+        kept, observed = cache.keep(placed, {_ROWS: F.count(F.lit(1))})
     if not observed[_ROWS]:
         return NumberedRows(frame=kept.drop(_PLACE))
     task = F.shiftright(_PLACE, _ROW_BITS).cast("int")

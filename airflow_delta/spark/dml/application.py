@@ -101,7 +101,8 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     marked = _mark_deleted(staged, effects, touched, staging) if marks_rows else NO_ADDS
     rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not marks_rows, records=records)
     size = new_rows * row_width(staged.snapshot.schema)
-    inserted = _write(staged, new, staging, size) if new_rows else StagedRows()
+    held = None if staged.here is None else _new_rows_here(staged, staged.here, marks_rows=marks_rows)
+    inserted = _write(staged, new, staging, size, held) if new_rows else StagedRows()
     change_files = _write_new_row_changes(staged, new, staging, size) if new_rows and records else NO_CHANGES
     written = pa.concat_tables([rewritten.adds, inserted.adds])
     log_step("Wrote %s (%s)", counted(len(written), "file"), size_of(written))
@@ -259,15 +260,27 @@ def _changes_here(staged: StagedChanges, rows: pa.Table, new_values: Sequence[st
     return pa.table(marks | {name: changed[name] for name in new_values})
 
 
-def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int) -> StagedRows:
-    """Write these staged rows, complete and about so many bytes, into files of their own; updated ones with their ids."""
+def _new_rows_here(staged: StagedChanges, rows: pa.Table, *, marks_rows: bool) -> pa.Table:
+    """The rows that go into files of their own, of rows that this process holds: as ``new`` of ``apply_changes``."""
+    clauses, index = staged.clauses, rows[CLAUSE_INDEX]
+    elsewhere = clauses.are_of(index, ClauseKind.UPDATE) if marks_rows else rows[MOVED]
+    return rows.filter(pc.or_(clauses.are_of(index, ClauseKind.INSERT), elsewhere))
+
+
+def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int, held: pa.Table | None) -> StagedRows:
+    """Write these staged rows, complete and about so many bytes, into files of their own; updated ones with their ids.
+
+    ``held`` are the same rows, where this process holds them.
+    """
     metadata = staged.snapshot.metadata
-    carried = row_id_column(metadata) if ROW_ID in new.columns else StructType(())
+    carried = row_id_column(metadata) if staged.has_row_ids else StructType(())
     ids = (F.col(ROW_ID).alias(name) for name in carried.names)
     partitions = materialized_columns(staged.snapshot.schema, staged.snapshot.protocol, metadata)
     extra = StructType((*partitions.fields, *carried.fields))
     rows = new.select(*map(quoted, staged.snapshot.schema.names), *ids)
-    return write_rows(rows, staging, metadata, folder="inserted", extra=extra, size=size)
+    if held is not None and carried.fields:
+        held = held.append_column(carried.names[0], held[ROW_ID])
+    return write_rows(rows, staging, metadata, folder="inserted", extra=extra, size=size, held=held)
 
 
 def _write_new_row_changes(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int) -> pa.Table:

@@ -65,6 +65,11 @@ class StagedChanges:
     marks: Mapping[str, int] = field(default_factory=dict)
     here: pa.Table | None = None
 
+    @property
+    def has_row_ids(self) -> bool:
+        """Whether the rows have ``ROW_ID``."""
+        return bool(_carried(self.snapshot, self.clauses))
+
     def of(self, *kinds: ClauseKind) -> Column:
         """Whether a row takes a clause of one of these kinds."""
         return self.clauses.is_of(F.col(CLAUSE_INDEX), *kinds)
@@ -135,10 +140,11 @@ def stage(
     if reads is not None:
         reads.look_into(rows)
     with typed_worker_errors():
-        kept = cache.keep(rows, {}, of_fixed_files=True, size=size)
-    numbered = clauses.with_numbers(kept.frame, clause_index, snapshot.schema, snapshot.table_uri, cache)
+        here = None if size is None else cache.keep_here(rows, size)
+        kept = cache.keep(rows, {}, of_fixed_files=True).frame if here is None else here.frame
+    numbered = clauses.with_numbers(kept, clause_index, snapshot.schema, snapshot.table_uri, cache)
     with_numbers = numbered.frame
-    if with_numbers is not kept.frame:  # of which generated columns may be
+    if with_numbers is not kept:  # of which generated columns may be
         with_numbers = clauses.with_generated(with_numbers, clause_index, snapshot.schema, snapshot.table_uri)
     return StagedChanges(
         snapshot=snapshot,
@@ -146,7 +152,7 @@ def stage(
         candidates=candidates,
         rows=with_numbers,
         marks=numbered.marks,
-        here=kept.here if numbered.frame is kept.frame else None,
+        here=None if here is None or numbered.frame is not kept else here.rows,
     )
 
 

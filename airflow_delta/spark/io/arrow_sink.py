@@ -33,34 +33,54 @@ def write_in_workers(frame: DataFrame, sink: FileSink, aggregates: Mapping[str, 
 
     A worker holds one row group at a time: rows come sorted by directory.
     """
-    staging, columns, directory, configuration = sink.staging, sink.columns, sink.directory, sink.configuration
+    columns, directory = sink.columns, sink.directory
     rows, observed = observe(frame, aggregates)
     names = [directory, *columns.names] if directory else columns.names
     # Spark parses the names of what it maps: dots and backticks would be syntax.
     plainly_named = rows.select(*map(quoted, names)).toDF(*map(str, range(len(names))))
     if directory:
         plainly_named = plainly_named.sortWithinPartitions(F.col("0"))
-    store = staging.store
-    worker = ArrowSinkWorker(
-        filesystems=TableFilesystems(hadoop_uri(store.table_uri), store.storage_options),
-        table_uri=store.table_uri,
-        folder=f"{staging.name}/{sink.folder}",
-        directory=directory,
-        schema=all_nullable(columns),  # constraints are checked by the caller's aggregates, over all rows
-        selection=StatisticsSelection.from_properties(configuration),
-        codec=codec_for_arrow(configuration),
-        file_bytes=target_file_size(configuration) or FILE_BYTES,
-    )
-    began = system_clock()  # no file is older: who reckons from here how long vacuums spare it is never too late
+    worker = _worker(sink)
+    began = system_clock()
     with typed_worker_errors():
         if here:
             results = done_here(worker, plainly_named.toArrow().to_batches(), RESULT)
         else:
             results = plainly_named.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
+    return WrittenFiles(files=_named(results, sink, began), observed=observed())
+
+
+def write_held(rows: pa.Table, sink: FileSink) -> pa.Table:
+    """The files (``WRITTEN_FILE``) of rows that this process holds, as Spark gave them: the sink's columns, no directories."""
+    began = system_clock()
+    results = done_here(_worker(sink), rows.select(sink.columns.names).to_batches(), RESULT)
+    return _named(results, sink, began)
+
+
+def _worker(sink: FileSink) -> ArrowSinkWorker:
+    staging, configuration = sink.staging, sink.configuration
+    store = staging.store
+    return ArrowSinkWorker(
+        filesystems=TableFilesystems(hadoop_uri(store.table_uri), store.storage_options),
+        table_uri=store.table_uri,
+        folder=f"{staging.name}/{sink.folder}",
+        directory=sink.directory,
+        schema=all_nullable(sink.columns),  # constraints are checked by the caller's aggregates, over all rows
+        selection=StatisticsSelection.from_properties(configuration),
+        codec=codec_for_arrow(configuration),
+        file_bytes=target_file_size(configuration) or FILE_BYTES,
+    )
+
+
+def _named(results: pa.Table, sink: FileSink, began: int) -> pa.Table:
+    """What workers returned (``RESULT``), as ``WRITTEN_FILE``.
+
+    No file is older than ``began``: who reckons from there how long vacuums spare it is never too late.
+    """
+    staging = sink.staging
     described = {
         **{name: results[name] for name in results.column_names},
         "path": pa.array([staging.log_path(f"{staging.root}/{path}") for path in results["path"].to_pylist()], pa.string()),
         "modification_time": pa.repeat(pa.scalar(began), len(results)),
     }
-    files = pa.table([described[name] for name in WRITTEN_FILE.names], schema=WRITTEN_FILE)
-    return WrittenFiles(files=files, observed=observed())
+    return pa.table([described[name] for name in WRITTEN_FILE.names], schema=WRITTEN_FILE)

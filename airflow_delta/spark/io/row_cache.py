@@ -69,12 +69,22 @@ class Kept(NamedTuple):
     Attributes:
         frame: The rows.
         observed: The aggregates over them, by name.
-        here: The rows themselves, where this process keeps them.
     """
 
     frame: DataFrame
     observed: Mapping[str, Any]
-    here: pa.Table | None = None
+
+
+class KeptHere(NamedTuple):
+    """Rows that this process keeps.
+
+    Attributes:
+        frame: The rows.
+        rows: The same, as Spark gave them.
+    """
+
+    frame: DataFrame
+    rows: pa.Table
 
 
 class RowCache:
@@ -99,9 +109,31 @@ class RowCache:
         """Let go of all rows, and never raise: there is a commit, or an error, that is to be seen. Others may be kept then."""
         self._releases.close()
 
-    def keep(
-        self, rows: DataFrame, aggregates: Mapping[str, Column], *, of_fixed_files: bool = False, size: int | None = None
-    ) -> Kept:
+    def keep_here(self, rows: DataFrame, size: int) -> KeptHere | None:
+        """Compute the rows, which this process keeps from then on; None where it does not, or where they are too many.
+
+        Args:
+            rows: The rows.
+            size: Their bytes in memory, about, at most.
+
+        Raises:
+            As computing the rows raises it.
+        """
+        spark = rows.sparkSession
+        if not is_connect(spark) or size > MOST_BYTES:  # before the server is asked for their types
+            return None
+        if len(set(rows.columns)) < len(rows.columns):
+            return None
+        try:
+            columns = from_spark(rows.schema)
+        except UnsupportedTypeError:
+            return None
+        if not is_done_here(spark, columns, size):
+            return None
+        found = rows.toArrow()
+        return None if found.nbytes > MOST_BYTES else KeptHere(spark.createDataFrame(found, rows.schema), found)
+
+    def keep(self, rows: DataFrame, aggregates: Mapping[str, Column], *, of_fixed_files: bool = False) -> Kept:
         """Compute the rows; give them as they are kept, and the aggregates over them, by name, taken in the same pass.
 
         Args:
@@ -109,14 +141,10 @@ class RowCache:
             aggregates: Where there are none, the rows may be left to be computed, and kept, by the first action on them.
             of_fixed_files: Whether, but for subqueries, they are computed only from files that never change, and their order
                 does not matter.
-            size: Their bytes in memory, about, at most; None where that is not known.
 
         Raises:
             As computing the rows raises it.
         """
-        in_memory = None if size is None else _in_memory(rows, aggregates, size)
-        if in_memory is not None:
-            return in_memory
         if not has_executors(rows.sparkSession):
             return self._in_checkpoint(rows, aggregates)
         if of_fixed_files and repeats(rows):
@@ -165,24 +193,6 @@ class RowCache:
     def at_end(self, release: Callable[[], object]) -> None:
         """Call this when the rows are released; what it raises is logged."""
         self._releases.callback(_quietly, release)
-
-
-def _in_memory(rows: DataFrame, aggregates: Mapping[str, Column], size: int) -> Kept | None:
-    """Rows that this process keeps, read in one job with their aggregates; None where it does not, or there are too many."""
-    spark = rows.sparkSession
-    if not is_connect(spark) or size > MOST_BYTES:  # before the server is asked for their types
-        return None
-    if len(set(rows.columns)) < len(rows.columns):
-        return None
-    try:
-        columns = from_spark(rows.schema)
-    except UnsupportedTypeError:
-        return None
-    if not is_done_here(spark, columns, size):
-        return None
-    counted, observed = _observed(rows, aggregates)
-    found = counted.toArrow()
-    return None if found.nbytes > MOST_BYTES else Kept(spark.createDataFrame(found, rows.schema), observed(), found)
 
 
 def _computed(kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from airflow_delta.core.actions import Metadata
 from airflow_delta.core.data_files.file_rows import FileRows
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.schema import StructType
-from airflow_delta.core.schema.char_columns import without_char
+from airflow_delta.core.schema.char_columns import has_char, without_char
 from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
@@ -87,7 +87,7 @@ class TableFiles:
 
     def in_session(self, spark: SparkSession) -> TableFiles:
         """The same as this session's own readers read them."""
-        return replace(self, pads_char=pads_char(spark))
+        return replace(self, pads_char=pads_char(spark)) if any(map(has_char, self.schema.fields)) else self
 
     @property
     def mark(self) -> str:

@@ -23,10 +23,12 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.data_types import BINARY, STRING
 from airflow_delta.spark.constraints.violations import as_stored, example_of, violations
 from airflow_delta.spark.errors import StagedFilesError
+from airflow_delta.spark.io.arrow_sink import write_held
 from airflow_delta.spark.io.file_sink import FileSink
 from airflow_delta.spark.io.partition_transport import PartitionTransport, partition_maps
 from airflow_delta.spark.io.row_sink import write_files
 from airflow_delta.spark.io.row_tracking import statistics_of
+from airflow_delta.spark.io.small_work import is_done_here
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import schema_of
 from airflow_delta.spark.io.written_files import WrittenFiles
@@ -67,6 +69,7 @@ def write_rows(
     extra: StructType = _NO_COLUMNS,
     rows_per_file: int | None = None,
     size: int | None = None,
+    held: pa.Table | None = None,
 ) -> StagedRows:
     """Write the rows below ``staging`` and describe the files as a commit adds them.
 
@@ -82,6 +85,8 @@ def write_rows(
             see ``row_tracking.row_id_column``, and some tables require their partition columns, see ``materialized_columns``.
         rows_per_file: As of ``write_files``.
         size: As of ``write_files``.
+        held: The rows as Spark gave them, where this process holds them: Spark is not asked for them again unless it has to
+            check or observe something.
 
     Raises:
         ConstraintViolatedError: A row violates a constraint of the table.
@@ -97,7 +102,15 @@ def write_rows(
     example = {_EXAMPLE: example_of(constraints.values(), schema.names)} if constraints else {}
     aggregates = {**broken, **example, **(observed or {})}
     written, partitions = _write_through_sink(
-        frame, staging, metadata, folder=folder, aggregates=aggregates, extra=extra, rows_per_file=rows_per_file, size=size
+        frame,
+        staging,
+        metadata,
+        folder=folder,
+        aggregates=aggregates,
+        extra=extra,
+        rows_per_file=rows_per_file,
+        size=size,
+        held=held,
     )
     for constraint, counter in zip(constraints, broken, strict=True):
         if rows := written.observed[counter]:
@@ -147,6 +160,7 @@ def _write_through_sink(
     extra: StructType,
     rows_per_file: int | None = None,
     size: int | None = None,
+    held: pa.Table | None = None,
 ) -> tuple[WrittenFiles, Mapping[str, Mapping[str, str | None]]]:
     """The rows as files, and the partition values behind the names of their directories."""
     schema = schema_of(metadata)
@@ -165,6 +179,9 @@ def _write_through_sink(
         aggregates[_PARTITIONS] = transport.observed(directory)
     configuration = statistics_of(stored, metadata.configuration) if extra.fields else metadata.configuration
     sink = FileSink(staging=staging, folder=folder, columns=columns, configuration=configuration, directory=directory)
+    is_done = size is not None and is_done_here(frame.sparkSession, columns, size)
+    if held is not None and is_done and aggregates.keys() == {_ROWS}:
+        return WrittenFiles(files=write_held(held, sink), observed={_ROWS: len(held)}), {}
     written = write_files(frame, sink, aggregates, rows_per_file=rows_per_file, size=size)
     return written, transport.understood(written.observed.get(_PARTITIONS, ()), staging.table_uri)
 

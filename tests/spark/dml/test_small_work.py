@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.data_types import LONG, STRING, VARIANT
 from airflow_delta.core.statements import (
@@ -32,6 +33,7 @@ from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.rewrite import rewrite
 from airflow_delta.spark.rewrite.rewrite import FileRewrite
 from airflow_delta.spark.spark_features import takes_layout_as_option
+from airflow_delta.spark.statement import staged_rows
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING), StructField("at", STRING)))
 ROWS = "SELECT id, concat('bird ', id) AS name, IF(id < 6, 'sea', 'wood') AS at FROM range(10)"
@@ -132,6 +134,51 @@ def test_rows_that_this_process_keeps_are_counted_and_changed_without_a_job(
     assert changes == ([] if vectors == "true" else [pa.Table])
     assert duckdb_connection.sql(f"""SELECT id, name, "at" FROM delta_scan('{table}') ORDER BY id""").fetchall() == MERGED_ROWS
     assert {name: merged.metrics[f"numTargetRows{name}"] for name in MERGED} == MERGED
+
+
+@pytest.mark.parametrize("tracks", ["true", "false"], ids=["row tracking", "plain"])
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["deletion vectors", "rewritten"])
+def test_new_rows_that_this_process_keeps_are_written_without_a_job(
+    spark, write_rows, table, duckdb_connection, here, changes, monkeypatch, tracks, vectors
+):
+    properties = {"delta.enableRowTracking": tracks, "delta.enableDeletionVectors": vectors}
+    log = DeltaLog.for_table(table)
+    log.create(NewTable(schema=SCHEMA, properties=properties))
+    write_rows(ROWS)
+    before = row_ids(log) if tracks == "true" else {}
+    monkeypatch.setattr(staged_rows, "write_files", None)
+
+    merged = merge(spark, log, MergeStatement(table=table, source=NEWS, on="target.id = source.id", clauses=CLAUSES))
+
+    assert changes == ([] if vectors == "true" else [pa.Table])
+    assert duckdb_connection.sql(f"""SELECT id, name, "at" FROM delta_scan('{table}') ORDER BY id""").fetchall() == MERGED_ROWS
+    assert {name: merged.metrics[f"numTargetRows{name}"] for name in MERGED} == MERGED
+    files = pa.table(DeltaTable(table).get_add_actions(flatten=True))
+    assert files["min.id"].null_count + files["max.name"].null_count == 0
+    if tracks == "true":
+        after = row_ids(log)
+        assert {number: after[number] for number in before.keys() & after} == {n: before[n] for n in before.keys() & after}
+        assert after[12] not in before.values()
+
+
+def row_ids(log):
+    rows = log.refresh().to_arrow(with_row_ids=True).read_all()
+    return dict(zip(rows["id"].to_pylist(), rows["__row_id"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("constraint", ["CHECK", "NOT NULL"])
+def test_a_new_row_that_this_process_keeps_and_that_breaks_a_constraint_is_refused(spark, table, here, changes, constraint):
+    log = DeltaLog.for_table(table)
+    name = StructField("name", STRING, nullable=constraint != "NOT NULL")
+    log.create(NewTable(schema=StructType((SCHEMA.fields[0], name, SCHEMA.fields[2]))))
+    if constraint == "CHECK":
+        log.alter().add_constraint("known", "name <> 'unknown'")
+    version = log.refresh().version
+    news = SqlSource("SELECT 1L AS id, CAST(NULL AS STRING) AS name, 'sea' AS at")
+    with pytest.raises(ConstraintViolatedError) as refused:
+        merge(spark, log, MergeStatement(table=table, source=news, on="target.id = source.id", clauses=[NotMatchedInsert()]))
+    assert refused.value.rows == 1
+    assert log.refresh().version == version
 
 
 def test_few_changes_that_this_process_keeps_are_applied_to_large_files_by_workers(

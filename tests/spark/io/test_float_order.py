@@ -155,12 +155,11 @@ def test_a_query_of_an_expectation_sees_new_rows_with_nan_where_executors_keep_t
     assert log.snapshot().version == 0
 
 
-@pytest.mark.parametrize("size", [None, 1000])
-def test_rows_kept_by_executors_are_found_though_two_columns_have_one_name(spark, table, monkeypatch, size):
+def test_rows_kept_by_executors_are_found_though_two_columns_have_one_name(spark, table, monkeypatch):
     monkeypatch.setattr(row_cache, "has_executors", lambda _: True)
     rows = spark.range(20).select("id", F.lit(1).alias("y"), F.lit(NAN).alias("x"), F.lit("b").alias("y"))
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted, _ = cache.keep(rows, {"rows": F.count(F.lit(1))}, of_fixed_files=True, size=size)
+        kept, counted = cache.keep(rows, {"rows": F.count(F.lit(1))}, of_fixed_files=True)
         assert kept.where("x > 100").count() == counted["rows"] == 20
         assert kept.columns == ["id", "y", "x", "y"]
         assert str(kept.where("id = 0").first()) == str(Row(id=0, y=1, x=NAN, y2="b")).replace("y2", "y")

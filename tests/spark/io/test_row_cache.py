@@ -29,7 +29,7 @@ from airflow_delta.spark import spark_features
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.io import row_cache
+from airflow_delta.spark.io import row_cache, small_work
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.session import has_executors
 from airflow_delta.spark.write.write import write
@@ -178,7 +178,7 @@ def test_rows_come_out_of_files_as_they_went_in_whatever_their_types_and_names(s
     monkeypatch.setattr(row_cache, "has_executors", lambda _: True)
     rows = spark.sql(f"SELECT {ROW} FROM range(3)")
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted, _ = cache.keep(rows, {"rows": F.count(F.lit(1)), "x": F.max("x")})
+        kept, counted = cache.keep(rows, {"rows": F.count(F.lit(1)), "x": F.max("x")})
         assert counted == {"rows": 3, "x": bytearray(b"\x00\xff")}
         assert kept.schema.simpleString() == rows.schema.simpleString()
         assert kept.collect() == rows.collect()
@@ -190,7 +190,7 @@ def test_rows_that_no_file_holds_are_kept_as_a_driver_alone_keeps_them(spark, ta
     monkeypatch.setattr(row_cache, "has_executors", lambda _: True)
     rows = spark.sql("SELECT INTERVAL '1' DAY AS i, array() AS nothing FROM range(2)")
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted, _ = cache.keep(rows, {"rows": F.count(F.lit(1))})
+        kept, counted = cache.keep(rows, {"rows": F.count(F.lit(1))})
         assert counted == {"rows": 2}
         assert [tuple(row) for row in kept.collect()] == [(dt.timedelta(days=1), [])] * 2
     assert not Path(table).exists()
@@ -199,7 +199,7 @@ def test_rows_that_no_file_holds_are_kept_as_a_driver_alone_keeps_them(spark, ta
 def test_rows_of_a_session_that_is_not_the_active_one_are_kept_in_their_own(spark, table, place):
     session = new_session(spark)
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted, _ = cache.keep(session.range(3), {"rows": F.count(F.lit(1))})
+        kept, counted = cache.keep(session.range(3), {"rows": F.count(F.lit(1))})
         assert (kept.count(), counted) == (3, {"rows": 3})
         assert kept.sparkSession is session
 
@@ -207,7 +207,7 @@ def test_rows_of_a_session_that_is_not_the_active_one_are_kept_in_their_own(spar
 def test_texts_keep_their_collations(spark, table, place):
     rows = spark.sql("SELECT 'A' COLLATE UTF8_LCASE AS k, array(named_struct('k', 'A' COLLATE UTF8_LCASE)) AS s")
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, _, _ = cache.keep(rows, {"rows": F.count(F.lit(1))})
+        kept, _ = cache.keep(rows, {"rows": F.count(F.lit(1))})
         assert kept.schema.simpleString() == rows.schema.simpleString()
         assert kept.where("k = 'a' AND s[0].k = 'a'").count() == 1
     assert not Path(table).exists()
@@ -216,7 +216,7 @@ def test_texts_keep_their_collations(spark, table, place):
 def test_rows_that_draw_numbers_stay_as_they_were_computed_first(spark, table, place):
     rows = spark.range(50).select("id", F.rand().alias("r"))
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted, _ = cache.keep(rows, {"sum": F.sum("r")}, of_fixed_files=True)
+        kept, counted = cache.keep(rows, {"sum": F.sum("r")}, of_fixed_files=True)
         assert kept.agg(F.sum("r")).first()[0] == pytest.approx(counted["sum"])
 
 
@@ -224,7 +224,7 @@ def test_rows_that_draw_numbers_stay_as_they_were_computed_first(spark, table, p
 def test_rows_that_nothing_is_asked_of_yet_are_kept_by_the_first_look_at_them(spark, table, place, cached):
     rows, before = spark.range(50).select(F.col("id") % 3, F.rand().alias("r")).toDF("k", "r"), cached()
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted, _ = cache.keep(rows, {}, of_fixed_files=True)
+        kept, counted = cache.keep(rows, {}, of_fixed_files=True)
         sums = dict(kept.groupBy("k").agg(F.sum("r")).collect())
         assert dict(kept.groupBy("k").agg(F.sum("r")).collect()) == pytest.approx(sums)
         assert (counted, len(sums)) == ({}, 3)
@@ -236,7 +236,7 @@ def test_where_the_server_sends_no_observations_the_kept_rows_are_looked_at_once
         monkeypatch.setattr(module, "sends_observations", lambda _: False)
     rows = spark.range(50).select("id", F.rand().alias("r"))
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, counted, _ = cache.keep(rows, {"rows": F.count(F.lit(1)), "sum": F.sum("r"), "last": F.max(F.struct("id", "r"))})
+        kept, counted = cache.keep(rows, {"rows": F.count(F.lit(1)), "sum": F.sum("r"), "last": F.max(F.struct("id", "r"))})
         assert (counted["rows"], counted["last"].id) == (50, 49)
         assert kept.agg(F.sum("r")).first()[0] == pytest.approx(counted["sum"])
 
@@ -260,17 +260,39 @@ def test_the_session_tells_its_master(spark):
     assert not has_executors(spark)
 
 
-def test_rows_of_a_known_size_come_out_as_they_went_in(spark, table):
+def test_rows_that_this_process_keeps_come_out_as_they_went_in(spark, table, monkeypatch):
+    for module in (small_work, row_cache):
+        monkeypatch.setattr(module, "is_connect", lambda _: True)
     instant, day = dt.datetime(2024, 3, 31, 1, 30, tzinfo=dt.UTC), dt.date(1500, 2, 28)
     schema = "`a.b` BIGINT NOT NULL, t TIMESTAMP, n TIMESTAMP_NTZ, d DATE, x DECIMAL(20, 2), f DOUBLE, b BINARY, s STRING"
     values = [(1, instant, instant.replace(tzinfo=None), day, Decimal("1.50"), float("nan"), b"\x00", ""), (2, *[None] * 7)]
     rows = spark.createDataFrame(values, schema)
     none = rows.where("`a.b` > 2")
     with RowCache(DeltaLog.for_table(table).store) as cache:
-        kept, observed, _ = cache.keep(rows, {"rows": F.count(F.lit(1)), "most": F.max("`a.b`")}, size=100)
-        kept_none, observed_none, _ = cache.keep(none, {"rows": F.count(F.lit(1))}, size=100)
+        kept, held = cache.keep_here(rows, size=100)
+        kept_none, held_none = cache.keep_here(none, size=100)
 
-        assert (observed["rows"], observed["most"], observed_none["rows"]) == (2, 2, 0)
+        assert (len(held), held["a.b"].to_pylist(), len(held_none)) == (2, [1, 2], 0)
         assert kept.schema == rows.schema
         assert repr(sorted(kept.collect())) == repr(sorted(rows.collect()))
         assert (kept_none.schema, kept_none.collect()) == (rows.schema, [])
+
+
+def test_rows_stay_with_spark_where_they_are_many_of_one_name_or_of_a_type_that_arrow_knows_otherwise(
+    spark, table, monkeypatch
+):
+    for module in (small_work, row_cache):
+        monkeypatch.setattr(module, "is_connect", lambda _: True)
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        assert cache.keep_here(spark.range(3), size=small_work.MOST_BYTES + 1) is None
+        assert cache.keep_here(spark.sql("SELECT 1 AS a, 2 AS a"), size=100) is None
+        assert cache.keep_here(spark.sql("SELECT array(1) AS a"), size=100) is None
+        assert cache.keep_here(spark.sql("SELECT INTERVAL '1' DAY AS a"), size=100) is None
+        monkeypatch.setattr(row_cache, "MOST_BYTES", 8)
+        assert cache.keep_here(spark.range(3), size=8) is None  # they were more than was said
+
+
+@pytest.mark.classic(reason="the test is about a classic session")
+def test_a_classic_session_keeps_its_rows_itself(spark, table):
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        assert cache.keep_here(spark.range(3), size=100) is None

@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.predicate import TRUE, Expression, conjunction, disjunction
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.statements import MergeStatement
+from airflow_delta.core.statements import MergeStatement, Source, TableSource
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.wording import counted
 from airflow_delta.spark.constraints.column_references import SOURCE, unqualified
+from airflow_delta.spark.constraints.plain_expression import reads_one_row
 from airflow_delta.spark.constraints.violations import row_rules
 from airflow_delta.spark.dml.analysis import analyze, no_rows
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, bind_clauses
@@ -138,7 +139,9 @@ def plan_merge(
         table=table,
     )
     condition = parse_condition(statement.on, schema)
-    source = materialize(opened.frame, condition, schema, reads, cache, size=opened.size)
+    is_of_another_table = not opened.has_target and _is_newest_version(statement.source)
+    may_read_target = not (is_of_another_table and reads_one_row(key.other for key in condition.keys))
+    source = materialize(opened.frame, condition, schema, reads if may_read_target else None, cache, size=opened.size)
     log_step("Source: %s", counted(source.rows, "row"))
 
     def predicate(text: str | None) -> Expression:
@@ -161,6 +164,15 @@ def plan_merge(
         reads=tuple(reads.predicates),
         is_of_one_version=opened.has_target or bool(reads),
     )
+
+
+def _is_newest_version(source: Source) -> bool:
+    """Whether the source is the newest version of a table, and nothing else."""
+    match source:
+        case TableSource(version=None, timestamp=None, staged=None):
+            return True
+        case _:
+            return False
 
 
 def _definition(snapshot: Snapshot) -> Definition:

@@ -101,7 +101,7 @@ def materialize(
     source: DataFrame,
     condition: MergeCondition,
     schema: StructType,
-    reads: TargetReads,
+    reads: TargetReads | None,
     cache: RowCache,
     *,
     size: int | None = None,
@@ -114,7 +114,7 @@ def materialize(
     Args:
         source: The rows.
         condition: The statement's condition.
-        reads: Takes note of what the source reads of the target.
+        reads: Takes note of what the source reads of the target; None where it reads nothing of it.
         schema: The target's.
         cache: Keeps the rows.
         size: Their bytes in memory, about; None where that is not known.
@@ -127,21 +127,25 @@ def materialize(
     fields, equalities = list(usable), list(usable.values())
     names = _key_names(fields)
     computed = [sql_expression(equality.other).alias(name) for equality, name in zip(equalities, names, strict=True)]
-    key_size = sum(
-        (F.octet_length(name) for name, field in zip(names, fields, strict=True) if field.type in (STRING, BINARY)), F.lit(0)
-    )
+    key_texts = [name for name, field in zip(names, fields, strict=True) if field.type in (STRING, BINARY)]
     frame = source.alias(SOURCE).select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
-    reads.look_into(frame)
+    if reads is not None:
+        reads.look_into(frame)
     columns = from_spark(source.schema)
     texts = _texts(columns)
-    counted = {"rows": F.count(F.lit(1)), "bytes": F.sum(key_size), "texts": F.sum(_length(texts or ()))}
-    frame, observed, here = cache.keep(frame, counted, size=size)
-    rows, key_bytes = observed["rows"], observed["bytes"] or 0
+    here = None if size is None else cache.keep_here(frame, size)
+    if here is None:
+        counted = {"rows": F.count(F.lit(1)), "bytes": F.sum(_length(key_texts)), "texts": F.sum(_length(texts or ()))}
+        frame, observed = cache.keep(frame, counted)
+        rows, key_bytes, text_bytes = observed["rows"], observed["bytes"] or 0, observed["texts"] or 0
+    else:
+        frame, rows = here.frame, len(here.rows)
+        key_bytes, text_bytes = _length_here(here.rows, key_texts), _length_here(here.rows, texts or ())
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
     rest = [*condition.others, *(key.text for key in condition.keys if key not in equalities)]
     keys, is_unique = None, False
     if fields and rows <= _MAX_KEYS and key_bytes <= _MAX_KEY_BYTES:
-        found = frame.select(*names).dropna().toArrow() if here is None else here.select(names).drop_null()
+        found = frame.select(*names).dropna().toArrow() if here is None else here.rows.select(names).drop_null()
         every = _renamed(found, fields)
         keys = every.group_by(every.column_names).aggregate([])
         is_unique = len(keys) == len(every)
@@ -152,7 +156,7 @@ def materialize(
     return MergeSource(
         frame=frame,
         rows=rows,
-        size=None if texts is None else rows * width + (observed["texts"] or 0) + key_bytes,
+        size=None if texts is None else rows * width + text_bytes + key_bytes,
         key_fields=tuple(fields),
         keys=keys,
         are_keys_unique=is_unique,
@@ -176,6 +180,11 @@ def _texts(columns: StructType) -> list[str] | None:
 def _length(texts: Iterable[str]) -> SparkColumn:
     """Bytes of these columns of a row."""
     return sum((F.coalesce(F.octet_length(quoted(name)), F.lit(0)) for name in texts), F.lit(0))
+
+
+def _length_here(rows: pa.Table, texts: Iterable[str]) -> int:
+    """Bytes of these columns of rows that this process holds."""
+    return sum(pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in texts)
 
 
 def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> StructField | None:
