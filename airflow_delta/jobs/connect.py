@@ -19,8 +19,8 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import Statement
@@ -77,13 +77,13 @@ def _document(spec: JobSpec, job: ConnectJob) -> ResultDocument:
 def _load_code(statement: Statement) -> None:
     """Import what runs the statement while the session is opened, which waits for the server most of the time.
 
-    The modules that both need have been imported before: of two threads that import modules which import each other, one may
-    find them half made. What fails here fails again where it is needed.
+    PySpark and what it imports are there already: of two threads that import modules which import each other, one may find them
+    half made. What fails here fails again where it is needed.
     """
-    from airflow_delta.jobs.spark_statements import spark_runner
+    with suppress(Exception):
+        from airflow_delta.jobs.run import load_code
 
-    import_module("airflow_delta.jobs.run")
-    spark_runner(statement)
+        load_code(statement)
     gc.freeze()  # for the rest of the process, too
     gc.enable()
 

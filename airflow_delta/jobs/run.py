@@ -19,7 +19,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import AccessDeniedError, DeltaError
 from airflow_delta.core.least_versions import check_pyarrow
 from airflow_delta.core.operations.staged_folder import staged_id
-from airflow_delta.core.statements import OperationResult, PythonSource, Statement, TableStatement
+from airflow_delta.core.statements import OperationResult, PythonSource, SequenceStatement, Statement, TableStatement
 from airflow_delta.core.statements.publish import publishes_later
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.commits import commits_of
@@ -103,6 +103,19 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
     if on_spark is not None:
         suit_to_size(spark, log, spec.statement)
         return on_spark(spark, log, spec.statement, origin=spec.origin, start_version=spec.start_version)
+    return _execute_in_core(spark, log, spec)
+
+
+def load_code(statement: Statement) -> None:
+    """Import what runs the statement, which is otherwise imported when it runs."""
+    steps = statement.statements if isinstance(statement, SequenceStatement) else ()
+    runners = [spark_runner(each) for each in (statement, *steps)]
+    if None in runners:
+        from airflow_delta.jobs import core_statements, spark_backend  # noqa: F401
+
+
+def _execute_in_core(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
+    """As ``execute``, of a statement of the core, whose parts Spark does where it does them better."""
     from airflow_delta.jobs.core_statements import execute_in_core
     from airflow_delta.jobs.spark_backend import spark_backend
 

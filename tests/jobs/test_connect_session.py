@@ -91,8 +91,11 @@ import sys
 import airflow_delta.jobs.connect
 
 before = set(sys.modules)
-import airflow_delta.jobs.run
+import airflow_delta.jobs.core_statements, airflow_delta.jobs.run, airflow_delta.jobs.spark_backend
+from airflow_delta.jobs.spark_statements import RUNNERS
 
+for load in RUNNERS.values():
+    load()
 print(*{name.partition(".")[0] for name in sys.modules.keys() - before})
 """
 

@@ -34,9 +34,11 @@ _KEYWORD_LIST = """
     boolean byte char character dec decimal double float int integer long numeric real short smallint string tinyint varchar
 """
 _KEYWORDS = frozenset(_KEYWORD_LIST.split())
-_BEFORE_PARENTHESES = frozenset(
-    {"and", "between", "case", "dec", "div", "else", "in", "not", "numeric", "or", "then", "varchar", "when"}
-)
+_BEFORE_PARENTHESES = frozenset({"and", "between", "case", "div", "else", "in", "not", "or", "then", "when"})
+_NAMES_OF_FUNCTIONS = frozenset({"case", "else", "then"})
+"""Of those, the ones that a function may have, too."""
+_TYPES_WITH_LENGTHS = frozenset({"dec", "numeric", "varchar"})
+"""Names of types behind ``AS`` and ``::``; anywhere else a function may have them."""
 _BEGINNINGS_OF_QUERIES = frozenset({"select", "from", "values", "table", "with", "map", "reduce", "using", "transform"})
 
 
@@ -70,9 +72,10 @@ def plain_expression(text: str, permitted: Collection[str]) -> PlainExpression:
     functions: set[str] = set()
     names: set[str] = set()
     tokens = _tokens(text)
-    follows_dot = False
+    before = ""
     for (kind, word), (_, following) in zip(tokens, [*tokens[1:], ("", "")], strict=True):
-        is_call, lower = following == "(", word.lower()
+        follows_dot, lower = before == ".", word.lower()
+        is_call = following == "(" and not (before in {"as", "::"} and lower in _TYPES_WITH_LENGTHS)
         if kind == "quoted" and is_call:
             raise NotPlainError(f"the function {word}")
         if kind == "word" and is_call and (follows_dot or lower not in _BEFORE_PARENTHESES):
@@ -83,7 +86,7 @@ def plain_expression(text: str, permitted: Collection[str]) -> PlainExpression:
             raise NotPlainError(f"the word {word}")
         elif kind == "quoted" or (kind == "word" and lower not in _KEYWORDS and not is_call):
             names.update(() if follows_dot else (word,))
-        follows_dot = kind == "sign" and word == "."
+        before = lower if kind in {"sign", "word"} else ""
     return PlainExpression(frozenset(functions), frozenset(names))
 
 
@@ -92,6 +95,8 @@ def reads_one_row(texts: Iterable[str]) -> bool:
     try:
         for text in texts:
             plain_expression(text, ())
+            if any(kind == "word" and word.lower() in _NAMES_OF_FUNCTIONS for kind, word in _tokens(text)):
+                return False
     except NotPlainError:
         return False
     return True

@@ -85,8 +85,8 @@ def write_rows(
             see ``row_tracking.row_id_column``, and some tables require their partition columns, see ``materialized_columns``.
         rows_per_file: As of ``write_files``.
         size: As of ``write_files``.
-        held: The rows as Spark gave them, where this process holds them: Spark is not asked for them again unless it has to
-            check or observe something.
+        held: The rows as Spark gave them, where this process holds them. Few of them it writes, too, where nothing is checked
+            or observed and no column says where a row lies.
 
     Raises:
         ConstraintViolatedError: A row violates a constraint of the table.

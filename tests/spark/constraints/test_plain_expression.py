@@ -26,6 +26,8 @@ from airflow_delta.spark.constraints.plain_expression import (
         ("CASE WHEN a THEN 1L ELSE -2 END", set(), {"a"}),
         ("date '2020-01-01' < at::date", set(), {"at"}),
         ("cast(a as decimal(10, 2)) <=> b", {"cast", "decimal"}, {"a", "b"}),
+        ("cast(a AS NUMERIC(10, 2)) <=> b::varchar(3)", {"cast"}, {"a", "b"}),
+        ("CASE (a) WHEN (b) THEN (c) ELSE (d) END", set(), {"a", "b", "c", "d"}),
         ("not (a or (b))", set(), {"a", "b"}),
     ],
 )
@@ -53,6 +55,8 @@ def test_what_a_text_calls_and_names_is_found(text, functions, names):
         ('name = R"\\" OR x', 'the sign R"'),
         ("exists(list, x -> x > java_method('a'))", "the sign ->"),
         ("name = '${env:SECRET", "the sign '$"),
+        ("numeric(id) > 0", "the function numeric"),
+        ("CAST(id AS dec) + dec(id) > 0", "the function dec"),
         ("id > :x", "the sign :x"),
         ("id > 1; DROP TABLE x", "the sign ; "),
         ("näme > 1", "the sign äm"),
@@ -78,6 +82,11 @@ def test_a_text_that_nests_deeper_than_spark_follows_is_refused():
         (["largest_of_the_table(source.id)"], False),  # its body may be a query
         (["upper(source.name)"], False),
         (["source.n -- and more"], False),
+        (["source.n::numeric(10, 2)", "source.name::VARCHAR (3) = 'a'"], True),
+        (["numeric(source.n)"], False),
+        (["source.n + dec(1)"], False),
+        (["varchar(source.n) = 'a'"], False),
+        (["1L + then(source.n)"], False),
     ],
 )
 def test_only_plain_texts_without_calls_certainly_read_no_table(texts, expected):

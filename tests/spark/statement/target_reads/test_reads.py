@@ -192,6 +192,22 @@ def test_a_merge_whose_clause_or_condition_reads_its_table_is_not_made_with_old_
     assert rows() == [(1, "mon"), (2, "mon"), (3, "tue"), (7, "sun")]
 
 
+LARGEST = "CREATE OR REPLACE TEMPORARY FUNCTION numeric(n BIGINT) RETURNS BIGINT RETURN n + (SELECT max(id) FROM all_days)"
+
+
+@pytest.mark.parametrize("key", ["source.id + (SELECT max(id) FROM all_days)", "numeric(source.id)"])
+def test_a_merge_from_another_table_whose_key_reads_its_table_is_not_made_with_old_values(spark, raced, days, rows, key):
+    DeltaTable.forPath(spark, days).toDF().createOrReplaceTempView("all_days")
+    spark.sql(LARGEST)
+    news = f"{days}-news"
+    write_deltalake(news, pa.table({"id": [1], "day": ["new"]}))
+    clause = NotMatchedInsert(assignments={"id": "source.id + 100", "day": "source.day"})
+    statement = MergeStatement(table=days, source=TableSource(news), on=f"target.id = {key}", clauses=(clause,))
+    with pytest.raises(ConcurrentAppendError):
+        merge(spark, raced(lambda: append(days, (7, "sun"))), statement)
+    assert rows() == [(1, "mon"), (2, "mon"), (3, "tue"), (7, "sun")]
+
+
 # -- what counts as a read
 
 
