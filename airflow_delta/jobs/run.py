@@ -109,8 +109,7 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
 def load_code(statement: Statement) -> None:
     """Import what runs the statement, which is otherwise imported when it runs."""
     steps = statement.statements if isinstance(statement, SequenceStatement) else ()
-    runners = [spark_runner(each) for each in (statement, *steps)]
-    if None in runners:
+    if None in [spark_runner(step) for step in (statement, *steps)]:
         from airflow_delta.jobs import core_statements, spark_backend  # noqa: F401
 
 
