@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import grpc
 from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
 from airflow_delta.jobs.session import DEFAULTS
 from airflow_delta.spark.spark_features import suit_client
+from airflow_delta.spark.worker_code import send_when_needed
 
 _PATIENCE = 30.0
 """Seconds in which a server has to answer."""
@@ -31,7 +33,7 @@ _DENIED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 @contextmanager
 def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], archive: str) -> Iterator[SparkSession]:
-    """A session with our code, whose operations bear the token as their tag; SIGTERM interrupts them and ends the process.
+    """A session whose operations bear the token as their tag; SIGTERM interrupts them and ends the process.
 
     What the try before has left running, or an earlier start of this one, is ended first: its driver is lost, and no operation
     commits by itself.
@@ -67,7 +69,7 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
             if name.startswith("spark.sql."):
                 spark.conf.set(name, value)
         suit_client(spark)
-        spark.addArtifacts(archive, pyfile=True)
+        send_when_needed(spark, partial(spark.addArtifacts, archive, pyfile=True))
         yield spark
     finally:
         _within_grace(leave)

@@ -54,6 +54,7 @@ from airflow_delta.spark.io.map_files import PerTask, map_files
 from airflow_delta.spark.io.tasks import ACTION_BYTES
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.spark_features import repartition_by_id
+from airflow_delta.spark.worker_code import map_in_arrow
 
 MANY_ACTIONS_SETTING = "spark.airflow_delta.checkpoint.manyActions"
 """A setting of the session, or of the cluster: with so many actions a checkpoint is written in Spark."""
@@ -165,7 +166,7 @@ class _SharedCheckpoint:
         if kind.is_v2:
             return head_sidecars(content, kind, self._files(messages, buckets, FileWriter(table=table)))
         by_path = repartition_by_id(messages, buckets, F.col("bucket"))
-        by_part = by_path.mapInArrow(PartShuffler(table=table, parts=buckets), MESSAGES_DDL)
+        by_part = map_in_arrow(by_path, PartShuffler(table=table, parts=buckets), MESSAGES_DDL)
         writer = FileWriter(table=table, parts=buckets, small=tuple(content.non_file_actions()))
         return head_parts(content, self._files(by_part.unionAll(self._nothing_for(buckets)), buckets, writer))
 
@@ -173,7 +174,7 @@ class _SharedCheckpoint:
         """The files, each written by a task of its own, in the order of their buckets."""
         by_bucket = repartition_by_id(messages, buckets, F.col("bucket"))
         with typed_worker_errors():
-            files: pa.Table = by_bucket.mapInArrow(writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
+            files: pa.Table = map_in_arrow(by_bucket, writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
         written = files.sort_by("bucket").to_pylist()
         if scheme_of(self._store.table_uri) == "file":
             self._check_shared([file["path"] for file in written])

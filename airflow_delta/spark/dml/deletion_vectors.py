@@ -20,6 +20,7 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.rewrite.deletion_vector_worker import RESULT, RESULT_DDL, DeletionVectorWorker
+from airflow_delta.spark.worker_code import map_in_arrow
 
 _NO_COLUMNS = StructType(())
 _POSITION_BYTES = 12
@@ -52,10 +53,11 @@ def write_deletion_vectors(
             directory=staging.name,
             files=share_files(spark, counted.append_column("file", numbers), "file", cache.at_end),
         )
-        if not rows.null_count and is_done_here(spark, _NO_COLUMNS, _POSITION_BYTES * (pc.sum(rows).as_py() or 0)):
+        size = None if rows.null_count else _POSITION_BYTES * (pc.sum(rows).as_py() or 0)
+        if size is not None and is_done_here(spark, _NO_COLUMNS, size, files=len(files)):
             return done_here(worker, deleted.toArrow().to_batches(), RESULT).sort_by("file")
         with typed_worker_errors():
-            return deleted.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")
+            return map_in_arrow(deleted, worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")
 
 
 def marked_files(files: pa.Table, numbers: pa.Array, deletion_vectors: pa.Table) -> pa.Table:

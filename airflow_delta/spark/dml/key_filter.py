@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 
 from airflow_delta.spark.io.shared_bytes import AtEnd, SharedBytes, share
 from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
+from airflow_delta.spark.worker_code import map_in_arrow
 
 _BITS_OF_KEY = 12
 _LEAST_BITS = 4
@@ -81,7 +82,7 @@ def build(keys: DataFrame, schema: pa.Schema, rows: int, at_end: AtEnd) -> KeyFi
         if rows * _width(schema) <= _MOST_KEY_BYTES:
             parts = pa.Table.from_batches(builder(iter(keys.toArrow().to_batches())))
         else:
-            parts = keys.coalesce(_MOST_TASKS).mapInArrow(builder, "words binary, hashes binary").toArrow()
+            parts = map_in_arrow(keys.coalesce(_MOST_TASKS), builder, "words binary, hashes binary").toArrow()
     merged = reduce(np.bitwise_or, _arrays(parts["words"]), np.zeros(words, np.uint64))
     # Keys of different hashes differ. Equal hashes prove nothing, and are next to never those of different keys.
     is_unique = is_counted and _are_unique(np.concatenate([*_arrays(parts["hashes"]), np.array([], np.uint64)]))

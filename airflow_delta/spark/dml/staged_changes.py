@@ -200,7 +200,7 @@ def scan_positions(
     )
     numbered = files.append_column(FILE, pa.array(np.arange(len(files)), pa.int32())).select([*POSITIONED, "size"])
     size = estimated_size(files, snapshot.schema, columns)
-    if is_done_here(spark, columns, size):
+    if is_done_here(spark, columns, size, files=len(files)):
         shares, task = all_files(numbered.select(POSITIONED))
         worker = scan(shares=shares)
         return spark.createDataFrame(done_here(worker, [task], worker.schema), schema)

@@ -26,6 +26,7 @@ from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
 from airflow_delta.spark.schema_conversion import quoted
 from airflow_delta.spark.spark_features import observe
+from airflow_delta.spark.worker_code import map_in_arrow
 
 
 def write_in_workers(frame: DataFrame, sink: FileSink, aggregates: Mapping[str, Column], *, here: bool = False) -> WrittenFiles:
@@ -46,7 +47,7 @@ def write_in_workers(frame: DataFrame, sink: FileSink, aggregates: Mapping[str, 
         if here:
             results = done_here(worker, plainly_named.toArrow().to_batches(), RESULT)
         else:
-            results = plainly_named.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
+            results = map_in_arrow(plainly_named, worker, RESULT_DDL).toArrow().cast(RESULT)
     return WrittenFiles(files=_named(results, sink, began), observed=observed())
 
 

@@ -19,6 +19,7 @@ from airflow_delta.catalogs.settings import VARIABLE, settings_of_environment
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.spark.jvm import Py4JJavaError
+from airflow_delta.spark.worker_code import map_in_arrow
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def executors_ask(spark: SparkSession, table: ManagedTable) -> bool:
 
 def _ask(spark: SparkSession, table: ManagedTable) -> bool:
     try:
-        [row] = spark.range(1).coalesce(1).mapInArrow(_Asker(table), "refusal string").collect()
+        [row] = map_in_arrow(spark.range(1).coalesce(1), _Asker(table), "refusal string").collect()
         refusal = row["refusal"]
     except (PySparkException, Py4JJavaError) as error:  # such as of a worker that lacks our code
         refusal = type(error).__name__

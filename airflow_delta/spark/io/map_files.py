@@ -26,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql import types as spark_types
 
 from airflow_delta.spark.io.worker_values import from_ipc, to_ipc, with_typed_errors
+from airflow_delta.spark.worker_code import map_in_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -110,7 +111,7 @@ def map_files(
         if mark is not None and not frames:
             numbers = numbers.unionAll(spark.createDataFrame(pa.table({mark.names[0]: pa.array([], pa.int64())}), mark))
         shares = FileShares(files=_as_bytes(files.slice(first, end - first), tasks[first:end]), stride=stride)
-        frames.append(numbers.mapInArrow(worker(shares), schema))
+        frames.append(map_in_arrow(numbers, worker(shares), schema))
     return reduce(DataFrame.unionAll, frames)
 
 

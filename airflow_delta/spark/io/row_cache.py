@@ -49,7 +49,7 @@ from airflow_delta.spark.io.float_order import with_floats_unskipped
 from airflow_delta.spark.io.jvm_sink import fit_for_jvm
 from airflow_delta.spark.io.row_sink import write_files
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
-from airflow_delta.spark.io.small_work import MOST_BYTES, is_done_here
+from airflow_delta.spark.io.small_work import MOST_BYTES, HeldRows, is_done_here
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import checkpointed, is_connect, release_checkpoint, repeats
@@ -75,18 +75,6 @@ class Kept(NamedTuple):
     observed: Mapping[str, Any]
 
 
-class KeptHere(NamedTuple):
-    """Rows that this process keeps.
-
-    Attributes:
-        frame: The rows.
-        rows: The same, as Spark gave them.
-    """
-
-    frame: DataFrame
-    rows: pa.Table
-
-
 class RowCache:
     """Keeps rows for a statement, or for an attempt of it; use it as a context manager."""
 
@@ -109,7 +97,7 @@ class RowCache:
         """Let go of all rows, and never raise: there is a commit, or an error, that is to be seen. Others may be kept then."""
         self._releases.close()
 
-    def keep_here(self, rows: DataFrame, size: int) -> KeptHere | None:
+    def keep_here(self, rows: DataFrame, size: int) -> HeldRows | None:
         """Compute the rows, which this process keeps from then on; None where it does not, or where they are too many.
 
         Args:
@@ -131,7 +119,7 @@ class RowCache:
         if not is_done_here(spark, columns, size):
             return None
         found = rows.toArrow()
-        return None if found.nbytes > MOST_BYTES else KeptHere(spark.createDataFrame(found, rows.schema), found)
+        return None if found.nbytes > MOST_BYTES else HeldRows(spark.createDataFrame(found, rows.schema), found)
 
     def keep(self, rows: DataFrame, aggregates: Mapping[str, Column], *, of_fixed_files: bool = False) -> Kept:
         """Compute the rows; give them as they are kept, and the aggregates over them, by name, taken in the same pass.

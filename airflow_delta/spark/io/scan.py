@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.predicate import TRUE, conjunction, referenced_columns
-from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema import StructType, arrow_schema
 from airflow_delta.core.schema.column_mapping import MappingMode, without_column_mapping
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import VARIANT, all_types
@@ -29,13 +29,15 @@ from airflow_delta.core.schema.void_columns import holds_void
 from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
-from airflow_delta.spark.io.arrow_scan import arrow_scan, no_rows
+from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.io.arrow_scan import arrow_scan, estimated_size, no_rows
 from airflow_delta.spark.io.data_paths import file_uri
 from airflow_delta.spark.io.engines import Engine, engine_for, is_object_store
 from airflow_delta.spark.io.jvm_scan import jvm_scan
 from airflow_delta.spark.io.predicates import predicate_of_rows
 from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.io.read_marks import marked
+from airflow_delta.spark.io.small_work import MOST_BYTES, HeldRows, is_done_here
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import is_connect
@@ -124,6 +126,37 @@ def read_files(
     if not scans:
         return marked(no_rows(spark, table, shown), table)
     return marked(scans[0] if len(scans) == 1 else scans[0].unionAll(scans[1]), table)
+
+
+def hold_table(spark: SparkSession, snapshot: Snapshot, *, is_newest: bool = False) -> HeldRows | None:
+    """The rows of a small table's version, which this process reads and holds over Spark Connect; None where Spark is to read.
+
+    Args:
+        spark: The session.
+        snapshot: The version.
+        is_newest: As of ``read_table``.
+
+    Raises:
+        CorruptDataFileError: A file of the version is missing, or is not what the log says.
+        PathOutsideTableError: A file lies outside of the table.
+        UnsupportedReaderFeatureError: Spark cannot read such a table here.
+    """
+    schema, table = snapshot.schema, TableFiles.of(snapshot, is_newest=is_newest)
+    files = snapshot.files(None, (*SCANNED_COLUMNS, NUM_RECORDS.name))
+    if not is_done_here(spark, schema, estimated_size(files, schema, schema), files=len(files)):
+        return None
+    check_scannable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+    if DELETION_VECTORS not in reader_features(snapshot.protocol):
+        refuse_deletion_vectors(snapshot.table_uri, files)
+    batches, size = [], 0
+    for batch in table.rows(schema).of_each(files.to_pylist()):
+        batches.append(batch)
+        size += batch.nbytes
+        if size > MOST_BYTES:  # what was estimated may be far too low
+            return None
+    rows = pa.Table.from_batches(batches, arrow_schema(schema))
+    frame = spark.createDataFrame(rows, to_spark(without_column_mapping(all_nullable(schema))))
+    return HeldRows(marked(frame, table), rows)
 
 
 def files_for_jvm(spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType) -> pa.ChunkedArray:

@@ -7,10 +7,10 @@ milliseconds. The functions are those of the workers, and this process has the a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.schema import DecimalType, StructType
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
@@ -34,18 +34,34 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 MOST_BYTES = 8 << 20
 """In memory; they are sent to the server, or come from it, more than once."""
 
+MOST_FILES = 50
+"""They are read one after the other, and in an object store each takes some requests."""
+
 _PLAIN = frozenset({BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, *INTEGERS, STRING, TIMESTAMP, TIMESTAMP_NTZ})
 _NOT_PLAIN = frozenset({CHAR_VARCHAR, COLLATIONS})
 
 
-def is_done_here(spark: SparkSession, columns: StructType, size: int) -> bool:
-    """Whether work on these columns, of so many bytes, is done by this process rather than by Python workers.
+class HeldRows(NamedTuple):
+    """Rows that this process holds.
+
+    Attributes:
+        frame: The rows.
+        rows: The same.
+    """
+
+    frame: DataFrame
+    rows: pa.Table
+
+
+def is_done_here(spark: SparkSession, columns: StructType, size: int, *, files: int = 0) -> bool:
+    """Whether work on these columns, of so many bytes in so many files, is done by this process rather than by Python workers.
 
     Only where Arrow and Spark mean the same by every type; other types are left to the workers, whatever their size.
     """
     return (
         is_connect(spark)
         and size <= MOST_BYTES
+        and files <= MOST_FILES
         and all(
             (field.type in _PLAIN or isinstance(field.type, DecimalType)) and _NOT_PLAIN.isdisjoint(field.metadata)
             for field in columns.fields

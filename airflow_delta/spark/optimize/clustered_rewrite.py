@@ -46,6 +46,7 @@ from airflow_delta.spark.rewrite.rewrite import Rewritten
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
 from airflow_delta.spark.session import cores
 from airflow_delta.spark.spark_features import repartition_by_id
+from airflow_delta.spark.worker_code import map_in_arrow
 
 _SAMPLED_FILES = 256
 _SAMPLED_ROWS_PER_FILE = 1_000  # files become uneven by about 3 %
@@ -102,7 +103,7 @@ class ClusteredRewrite:
             messages = map_files(spark, self._files, tasks, lambda shares: writer(shares=shares), MESSAGES_DDL)
             buckets_per_file = max(placement.buckets_per_file for placement in placements.values())
             by_output = self._by_output(spark, messages, outputs, is_ordered_within=buckets_per_file > 1)
-            results = by_output.mapInArrow(output_writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
+            results = map_in_arrow(by_output, output_writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
         read, written = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written"))
         if read != written:
             detail = f"{read} rows were read, {written} were written"

@@ -45,6 +45,7 @@ from airflow_delta.spark.rewrite.rewrite_worker import (
 )
 from airflow_delta.spark.rewrite.row_changes import MARKS, OUTPUT, ROW
 from airflow_delta.spark.session import cores
+from airflow_delta.spark.worker_code import map_in_arrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,7 +122,7 @@ class FileRewrite:
         is_changed = pc.is_in(self.outputs, changed)
         inputs = self.inputs.filter(is_changed)
         schema = self.snapshot.schema
-        is_here = is_done_here(spark, schema, estimated_size(inputs, schema, schema))
+        is_here = is_done_here(spark, schema, estimated_size(inputs, schema, schema), files=len(inputs))
         if isinstance(changes, pa.Table) and not is_here:
             changes = spark.createDataFrame(changes)
         changes = self._with_versions(changes)
@@ -143,7 +144,7 @@ class FileRewrite:
             plainly_named = spread.sortWithinPartitions(OUTPUT, ROW).toDF(*plain_names)
             if is_here:
                 return self._rewritten(done_here(worker, plainly_named.toArrow().to_batches(), RESULT), clock)
-            return self._rewritten(plainly_named.mapInArrow(worker, RESULT_DDL), clock)
+            return self._rewritten(map_in_arrow(plainly_named, worker, RESULT_DDL), clock)
 
     def _with_versions(self, changes: DataFrame | pa.Table) -> DataFrame | pa.Table:
         """The changes with the version that last changed a row, which the commit gives; as they are where rows keep none."""

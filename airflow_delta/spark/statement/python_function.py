@@ -23,6 +23,7 @@ from airflow_delta.spark.errors import FunctionFailedError, FunctionResultError,
 from airflow_delta.spark.jvm import Py4JError, analyzed, is_stopped
 from airflow_delta.spark.statement.query import QueryViews
 from airflow_delta.spark.statement.steps import log_step
+from airflow_delta.spark.worker_code import send_code
 
 _OF_MACHINES = (PySparkException, Py4JError, OSError, MemoryError)
 """Errors that may not come again: of the cluster, of files, of the network."""
@@ -59,6 +60,7 @@ def call_function(source: PythonSource, views: QueryViews) -> DataFrame:
         file, line = _place(function, source)
         log_step("Calling %s (%s:%s)", source.function, file, str(line))
         arguments = {name: views[name] if name in views else _plain(value) for name, value in source.arguments.items()}
+        send_code(views.spark)  # its own functions in workers may use it
         rows: Any = function(views.spark, **arguments)
         if isinstance(rows, DataFrame) and not is_stopped(views.spark) and not rows.isStreaming:
             return analyzed(rows)

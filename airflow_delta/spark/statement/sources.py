@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,6 +21,7 @@ from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.io.float_order import WITHOUT_SKIPPING, has_float_members, with_floats_unskipped
+from airflow_delta.spark.io.scan import hold_table
 from airflow_delta.spark.jvm import Py4JJavaError, analyzed, is_connect
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.python_function import call_function
@@ -55,6 +57,7 @@ class OpenSource:
         views: What the source's SQL sees beside Spark's own tables, by name; each whole. Of a function, its tables and files.
         has_target: Whether one of the tables and views is the statement's target, so that all this is of one version of it.
         size: Bytes of the rows in memory, about; None where that is not known, or not needed.
+        held: The same rows, where this process holds them.
     """
 
     frame: DataFrame
@@ -62,6 +65,7 @@ class OpenSource:
     views: Mapping[str, DataFrame] = field(default_factory=dict)
     has_target: bool = False
     size: int | None = None
+    held: pa.Table | None = None
 
     def columns(self, table: str) -> StructType:
         """The columns of the rows.
@@ -141,6 +145,9 @@ def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | Non
     table = _at_version(spark, source, target)
     pin = Pin(table=source.table, version=table.snapshot.version)
     size = table.size if is_connect(spark) else None  # which a classic session does not need
+    held = None if table.is_target else hold_table(spark, table.snapshot, is_newest=table.is_newest)
+    if held is not None:
+        return OpenSource(frame=held.frame, pins=(pin,), size=size, held=held.rows)
     return OpenSource(frame=table.rows(spark), pins=(pin,), has_target=table.is_target, size=size)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError
@@ -20,6 +20,7 @@ from airflow_delta.core.statements import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     SqlSource,
+    TableSource,
     UpdateStatement,
 )
 from airflow_delta.core.table_changes import NewTable
@@ -33,10 +34,15 @@ from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.rewrite import rewrite
 from airflow_delta.spark.rewrite.rewrite import FileRewrite
 from airflow_delta.spark.spark_features import takes_layout_as_option
-from airflow_delta.spark.statement import staged_rows
+from airflow_delta.spark.statement import sources, staged_rows
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING), StructField("at", STRING)))
 ROWS = "SELECT id, concat('bird ', id) AS name, IF(id < 6, 'sea', 'wood') AS at FROM range(10)"
+BIRDS = {
+    "id": [*range(10)],
+    "name": [f"bird {number}" for number in range(10)],
+    "at": ["sea" if number < 6 else "wood" for number in range(10)],
+}
 FEED = "delta.enableChangeDataFeed"
 
 
@@ -185,7 +191,7 @@ def test_few_changes_that_this_process_keeps_are_applied_to_large_files_by_worke
     spark, write_rows, table, duckdb_connection, changes, monkeypatch
 ):
     log = make(write_rows, table)
-    monkeypatch.setattr(rewrite, "is_done_here", lambda *_: False)
+    monkeypatch.setattr(rewrite, "is_done_here", lambda *_, **__: False)
 
     merge(spark, log, MergeStatement(table=table, source=NEWS, on="target.id = source.id", clauses=CLAUSES))
 
@@ -218,6 +224,38 @@ def test_a_missing_data_file_is_the_error_that_a_worker_would_raise(spark, write
 
 
 @pytest.mark.parametrize(
+    ("on", "clauses"),
+    [
+        ("target.id = source.id", UPSERT),
+        ("source.ID = target.id AND target.name <> source.name", UPSERT),
+        ("target.id = source.id + 0", UPSERT),
+        ("target.at = source.at AND target.id = source.id", (MatchedDelete(condition="source.name IS NULL"), *UPSERT)),
+        ("target.id < source.id AND source.id = 1", (MatchedUpdate(assignments={"name": "source.name"}),)),
+        ("target.id = source.id", (*UPSERT, NotMatchedBySourceDelete(condition="target.id = 9"))),
+    ],
+)
+def test_a_merge_from_a_small_table_is_the_same_by_either_reader(spark, write_rows, tmp_path, here, monkeypatch, on, clauses):
+    feed = str(tmp_path / "feed")
+    news = {"id": [1, 4, 12, None], "name": [None, "moved", "new", "lost"], "at": ["sea", "wood", "wood", "sea"]}
+    write_deltalake(feed, pa.table(news))
+    done = []
+    for holds in (True, False):
+        if not holds:
+            monkeypatch.setattr(sources, "hold_table", lambda *_, **__: None)
+        table = str(tmp_path / f"birds_{holds}")
+        log = DeltaLog.for_table(table)
+        log.create(NewTable(schema=SCHEMA, partition_columns=("at",)))
+        write_deltalake(table, pa.table(BIRDS), mode="append")
+        result = merge(spark, log, MergeStatement(table=table, source=TableSource(feed), on=on, clauses=clauses))
+        counts = {name: count for name, count in result.metrics.items() if name.startswith("numTargetRows")}
+        done.append(
+            (result.metrics["numSourceRows"], counts, sorted(map(repr, DeltaTable(table).to_pyarrow_table().to_pylist())))
+        )
+    assert done[0] == done[1]
+    assert done[0][0] == 4
+
+
+@pytest.mark.parametrize(
     ("column", "size", "expected"),
     [
         (StructField("v", LONG), small_work.MOST_BYTES, True),
@@ -233,6 +271,13 @@ def test_a_missing_data_file_is_the_error_that_a_worker_would_raise(spark, write
 def test_only_small_work_on_plain_columns_is_done_here(monkeypatch, column, size, expected):
     monkeypatch.setattr(small_work, "is_connect", lambda _: True)
     assert small_work.is_done_here(None, StructType((column,)), size) is expected
+
+
+def test_many_files_are_left_to_the_workers(monkeypatch):
+    monkeypatch.setattr(small_work, "is_connect", lambda _: True)
+    columns = StructType((StructField("v", LONG),))
+    done = [small_work.is_done_here(None, columns, 1, files=small_work.MOST_FILES + more) for more in (0, 1)]
+    assert done == [True, False]
 
 
 @pytest.mark.classic(reason="the test is about a classic session")

@@ -15,7 +15,7 @@ from sqlglot import Token, TokenType, exp
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING, UNPARSABLE, parsed
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.constraints.column_references import TARGET, tokens_of, unqualified
+from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, tokens_of, unqualified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +25,13 @@ class KeyEquality:
     Attributes:
         column: The target's column, as its schema spells it.
         other: SQL of the other side; Spark decides whether it references the source alone.
+        source_column: Name of the source's column that the other side is, and nothing else; None where it is not so plain.
         text: The conjunct.
     """
 
     column: str
     other: str
+    source_column: str | None
     text: str
 
 
@@ -91,10 +93,12 @@ def _key_equality(text: str, schema: StructType) -> KeyEquality | None:
     if len(sides) != 2 or not all(sides):  # noqa: PLR2004 - an equality has two
         return None
     left, right = (text[side[0].start : side[-1].end + 1] for side in sides)
-    for tree_side, other in ((tree.left, right), (tree.right, left)):
+    for tree_side, tree_other, other in ((tree.left, tree.right, right), (tree.right, tree.left, left)):
         field = schema.find(tree_side.name) if isinstance(tree_side, exp.Column) and _is_of(tree_side, TARGET) else None
         if field is not None:
-            return KeyEquality(column=field.name, other=other, text=text)
+            is_plain = isinstance(tree_other, exp.Column) and _is_of(tree_other, SOURCE)
+            plain = tree_other.name if is_plain else None
+            return KeyEquality(column=field.name, other=other, source_column=plain, text=text)
     return None
 
 

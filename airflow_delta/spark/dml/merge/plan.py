@@ -141,7 +141,7 @@ def plan_merge(
     condition = parse_condition(statement.on, schema)
     is_of_another_table = not opened.has_target and _is_newest_version(statement.source)
     may_read_target = not (is_of_another_table and reads_one_row(key.other for key in condition.keys))
-    source = materialize(opened.frame, condition, schema, reads if may_read_target else None, cache, size=opened.size)
+    source = materialize(opened, condition, schema, reads if may_read_target else None, cache)
     log_step("Source: %s", counted(source.rows, "row"))
 
     def predicate(text: str | None) -> Expression:

@@ -11,6 +11,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.types import BooleanType
+from pyspark.sql.types import StructField as SparkField
+from pyspark.sql.types import StructType as SparkStruct
 
 from airflow_delta.core.log.record_counts import NUM_RECORDS, live_rows, with_record_counts
 from airflow_delta.core.predicate.expression import TRUE, Column, Expression, In, Literal, conjunction, range_predicate
@@ -37,9 +40,11 @@ from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.shared_bytes import SharedBytes, share
+from airflow_delta.spark.io.small_work import HeldRows
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.io.worker_values import to_ipc
 from airflow_delta.spark.schema_conversion import from_spark, quoted
+from airflow_delta.spark.statement.sources import OpenSource
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
@@ -98,13 +103,11 @@ class MergeSource:
 
 
 def materialize(
-    source: DataFrame,
+    source: OpenSource,
     condition: MergeCondition,
     schema: StructType,
     reads: TargetReads | None,
     cache: RowCache,
-    *,
-    size: int | None = None,
 ) -> MergeSource:
     """Compute the source, with its keys beside its columns, and look at the keys.
 
@@ -117,23 +120,24 @@ def materialize(
         reads: Takes note of what the source reads of the target; None where it reads nothing of it.
         schema: The target's.
         cache: Keeps the rows.
-        size: Their bytes in memory, about; None where that is not known.
     """
+    columns = from_spark(source.frame.schema)
     usable: dict[StructField, KeyEquality] = {}
     for key in condition.keys:
-        field = _joinable(key, source, schema)
+        field = _joinable(key, source.frame, columns, schema)
         if field is not None:
             usable.setdefault(field, key)
     fields, equalities = list(usable), list(usable.values())
     names = _key_names(fields)
-    computed = [sql_expression(equality.other).alias(name) for equality, name in zip(equalities, names, strict=True)]
     key_texts = [name for name, field in zip(names, fields, strict=True) if field.type in (STRING, BINARY)]
-    frame = source.alias(SOURCE).select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
-    if reads is not None:
-        reads.look_into(frame)
-    columns = from_spark(source.schema)
     texts = _texts(columns)
-    here = None if size is None else cache.keep_here(frame, size)
+    here = _held_with_keys(source, equalities)
+    if here is None:
+        computed = [sql_expression(equality.other).alias(name) for equality, name in zip(equalities, names, strict=True)]
+        frame = source.frame.alias(SOURCE).select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
+        if reads is not None:
+            reads.look_into(frame)
+        here = None if source.size is None else cache.keep_here(frame, source.size)
     if here is None:
         counted = {"rows": F.count(F.lit(1)), "bytes": F.sum(_length(key_texts)), "texts": F.sum(_length(texts or ()))}
         frame, observed = cache.keep(frame, counted)
@@ -165,8 +169,26 @@ def materialize(
     )
 
 
-def _key_names(fields: Sequence[StructField]) -> list[str]:
-    return [f"{_KEY}{position}" for position in range(len(fields))]
+def _held_with_keys(source: OpenSource, equalities: Sequence[KeyEquality]) -> HeldRows | None:
+    """The rows with their keys, where this process holds them and each key is one of their columns; None elsewhere."""
+    if source.held is None:
+        return None
+    rows, shown = source.held, source.frame.schema.fields
+    places = {name_key(name): place for place, name in enumerate(rows.column_names)}
+    fields = []
+    for name, equality in zip(_key_names(equalities), equalities, strict=True):
+        place = None if equality.source_column is None else places.get(name_key(equality.source_column))
+        if place is None:
+            return None
+        rows = rows.append_column(name, rows.column(place))
+        fields.append(SparkField(name, shown[place].dataType))
+    rows = rows.append_column(IN_SOURCE, pa.repeat(pa.scalar(True), len(rows)))
+    schema = SparkStruct([*shown, *fields, SparkField(IN_SOURCE, BooleanType(), False)])
+    return HeldRows(source.frame.sparkSession.createDataFrame(rows, schema), rows)
+
+
+def _key_names(keys: Sequence[object]) -> list[str]:
+    return [f"{_KEY}{position}" for position in range(len(keys))]
 
 
 def _texts(columns: StructType) -> list[str] | None:
@@ -187,17 +209,20 @@ def _length_here(rows: pa.Table, texts: Iterable[str]) -> int:
     return sum(pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in texts)
 
 
-def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> StructField | None:
+def _joinable(key: KeyEquality, source: DataFrame, columns: StructType, schema: StructType) -> StructField | None:
     """The target's field, when the other side is about the source alone and both are of one simple type (or integers: a long).
 
     Only then do Arrow, the statistics in the log and Spark's join mean the same by "equal": floats (NaN, -0.0), types that
     Spark would cast first and CHAR, which it may pad, are left to Spark.
     """
     field = schema.find(key.column)
-    try:
-        found = from_spark(source.alias(SOURCE).select(sql_expression(key.other).alias(_KEY)).schema).fields[0]
-    except AnalysisException:
-        return None
+    plain = tuple(column for column in columns.fields if name_key(column.name) == name_key(key.source_column or ""))
+    if len(plain) != 1:
+        try:
+            plain = from_spark(source.alias(SOURCE).select(sql_expression(key.other).alias(_KEY)).schema).fields
+        except AnalysisException:
+            return None
+    [found] = plain
     if field is None or has_char(field) or has_collation(field) or found.metadata:
         return None
     if field.type in INTEGERS and found.type in INTEGERS:

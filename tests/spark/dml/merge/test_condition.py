@@ -35,6 +35,31 @@ def test_equalities_with_a_target_column_are_keys_and_keep_their_text(text, expe
 
 
 @pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ("source.id", "id"),
+        ("SOURCE.ID", "ID"),
+        ("source.`a b`", "a b"),
+        ("`Source`.x", "x"),
+        ("id", None),  # which is the target's, too
+        ("target.x", None),
+        ("source.id + 0", None),
+        ("(source.id)", None),
+        ("source.id.member", None),
+        ("source.id[0]", None),
+        ("source.*", None),
+        ("CAST(source.id AS BIGINT)", None),
+        ("source.id::bigint", None),
+        ("7", None),
+    ],
+)
+def test_only_a_column_of_the_source_alone_is_known_by_its_name(other, expected):
+    for text in (f"target.id = {other}", f"{other} = target.id"):
+        condition = parse_condition(text, SCHEMA)
+        assert [key.source_column for key in condition.keys] == [expected]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "target.id = source.id OR target.x = source.x",
