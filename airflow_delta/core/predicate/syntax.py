@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sqlglot import Dialect, Token, TokenType
+from sqlglot import Dialect, Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 
@@ -43,6 +43,19 @@ class _StatementTexts(Spark):
 
 
 _STATEMENT_TEXTS = _StatementTexts()
+
+
+class _Parser(Spark.Parser):  # type: ignore[misc, valid-type] # an attribute, as sqlglot has it
+    """The dialect's, which would forget a plus before an operand: of a text it makes a number."""
+
+    UNARY_PARSERS: ClassVar = {**Spark.Parser.UNARY_PARSERS, TokenType.PLUS: lambda self: _positive(self._parse_unary())}
+
+
+def _positive(operand: Any) -> Any:
+    """What a plus makes of its operand, by the name of Spark's function."""
+    if operand is None or (isinstance(operand, exp.Literal) and not operand.is_string):
+        return operand
+    return exp.Anonymous(this="positive", expressions=[operand])
 
 
 def tokens_of(sql: str, *, max_work: int = MAX_WORK) -> list[Token]:
@@ -83,7 +96,7 @@ def parsed(sql: str, into: Any = None, *, max_work: int = MAX_WORK) -> Any:
     tokens = tokens_of(sql, max_work=max_work)
     if parsing_work(tokens) > max_work:
         raise ParseError("it is too long, or nested too deeply")
-    parser = SPARK.parser()
+    parser = _Parser(dialect=SPARK)
     tree = next(iter(parser.parse(tokens, sql) if into is None else parser.parse_into(into, tokens, sql)), None)
     if tree is None:
         raise ParseError("it is empty")

@@ -62,6 +62,7 @@ def at(*moment):
         ("delay > 5", Comparison(">", DELAY, Literal(5, INTEGER))),
         ("5 < delay", Comparison(">", DELAY, Literal(5, INTEGER))),
         ("-5 >= delay", Comparison("<=", DELAY, Literal(-5, INTEGER))),
+        ("+5 >= delay", Comparison("<=", DELAY, Literal(5, INTEGER))),
         ("delay == 5L", Comparison("=", DELAY, Literal(5, INTEGER))),
         ("delay <> 3000000000", Comparison("!=", DELAY, Literal(3_000_000_000, LONG))),
         ("delay < 1.5", Comparison("<", DELAY, Literal(Decimal("1.5"), DecimalType(2, 1)))),
@@ -137,6 +138,8 @@ def test_a_text_of_the_closed_list_becomes_its_predicate(sql, expected):
         ("carrier LIKE 'U!%%' ESCAPE '!'", ["Carrier"]),
         ("carrier ILIKE 'u%'", ["Carrier"]),
         ("carrier = 5", ["Carrier"]),
+        ("+carrier = '5'", ["Carrier"]),  # a number
+        ("carrier = +'5'", ["Carrier"]),
         ("delay = 'five'", ["delay"]),
         ("delay = '07'", ["delay"]),
         ("load = '0.1'", ["load"]),

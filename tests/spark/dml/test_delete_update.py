@@ -84,6 +84,14 @@ def test_a_delete_leaves_the_rows_for_which_the_condition_is_not_true(run, rows,
     assert bool(result.metrics["numAddedFiles"]) == opened
 
 
+@pytest.mark.parametrize("where", ["+code = '1.5'", "code = +'1.5' OR +part = '1.5'", "+part = 1.5", "+code IN ('1.5')"])
+def test_a_plus_before_a_text_makes_a_number_of_it(run, write_rows, table, where):
+    write_rows("SELECT * FROM VALUES ('1.50', '1.50'), ('2', '2') AS t(code, part)", partition_by="part")
+
+    assert run(where).metrics["numDeletedRows"] == 1
+    assert found(table, ["code"]) == [("2",)]
+
+
 NESTED = """
     SELECT id, map('env', IF(id = 1, 'x', 'y')) AS props, array(named_struct('sku', IF(id = 1, 'x', 'y'), 'price', id)) AS items
     FROM range(3)

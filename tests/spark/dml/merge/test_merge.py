@@ -142,6 +142,13 @@ def test_any_condition_means_what_spark_says(run_merge, reference_rows, table, o
     assert {row[0] for row in reference_rows() if row[1] == "z"} == updated
 
 
+@pytest.mark.parametrize("on", ["target.v = +source.w", "+target.v = source.w", "+source.w = +target.v"])
+def test_a_plus_before_a_text_makes_a_number_of_it(run_merge, reference_rows, table, on):
+    write_deltalake(table, pa.table({"id": [1, 2], "v": ["1.50", "2"]}))
+    run_merge("SELECT '1.500' AS w", on=on, clauses=MatchedUpdate(assignments={"v": "source.w"}))
+    assert reference_rows() == [(1, "1.500"), (2, "2")]
+
+
 def test_rows_change_their_partition_and_keep_what_is_not_assigned(run_merge, reference_rows, table, check_statistics):
     rows = pa.table({"id": range(6), "day": [dt.date(2020, 1, 1 + i % 2) for i in range(6)], "v": list("abcdef")})
     write_deltalake(table, rows, partition_by=["day"])
