@@ -8,7 +8,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 
 import grpc
 from pyspark.sql import SparkSession
@@ -69,7 +68,7 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
             if name.startswith("spark.sql."):
                 spark.conf.set(name, value)
         suit_client(spark)
-        send_when_needed(spark, partial(spark.addArtifacts, archive, pyfile=True))
+        send_when_needed(spark, lambda session: session.addArtifacts(archive, pyfile=True))
         yield spark
     finally:
         _within_grace(leave)

@@ -116,7 +116,7 @@ class JobSpec:
             )
         document["allowed_prefixes"] = parsed_prefixes(document.get("allowed_prefixes", []), "allowed_prefixes")
         document["described_tables"] = _tables(document.get("described_tables", []))
-        if managed_tables := document.pop("managed_tables", []):
+        if (managed_tables := document.pop("managed_tables", [])) != []:
             document["managed_tables"] = _managed_tables(managed_tables)
         try:
             spec = cls(

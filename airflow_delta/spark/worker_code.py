@@ -14,12 +14,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-_unsent: WeakKeyDictionary[SparkSession, Callable[[], object]] = WeakKeyDictionary()
+_unsent: WeakKeyDictionary[SparkSession, Callable[[SparkSession], object]] = WeakKeyDictionary()
 _sending = threading.Lock()
 
 
-def send_when_needed(spark: SparkSession, send: Callable[[], object]) -> None:
-    """Call this before workers of the session first need our code."""
+def send_when_needed(spark: SparkSession, send: Callable[[SparkSession], object]) -> None:
+    """Have our code sent, by this function, before workers of the session first need it."""
     _unsent[spark] = send
 
 
@@ -27,7 +27,7 @@ def send_code(spark: SparkSession) -> None:
     """Let the session's workers have our code. Raises as the sending does, and tries it again the next time."""
     with _sending:
         if send := _unsent.get(spark):
-            send()
+            send(spark)
             del _unsent[spark]
 
 

@@ -19,7 +19,7 @@ def rows_of(spark):
 def sent(spark):
     """Takes note of each time that the code is sent."""
     times = []
-    send_when_needed(spark, lambda: times.append("sent"))
+    send_when_needed(spark, lambda _: times.append("sent"))
     yield times
     send_code(spark)
 
@@ -43,7 +43,7 @@ def test_a_function_of_a_user_finds_our_code_in_workers(spark, sent):
 def test_what_could_not_be_sent_is_sent_the_next_time(spark):
     times = []
 
-    def send():
+    def send(_):
         times.append(len(times))
         if len(times) == 1:
             raise ConnectionError("the server is away")

@@ -19,7 +19,7 @@ from airflow_delta.catalogs.settings import VARIABLE, settings_of_environment
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.spark.jvm import Py4JJavaError
-from airflow_delta.spark.worker_code import map_in_arrow
+from airflow_delta.spark.worker_code import map_in_arrow, send_code
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ def executors_ask(spark: SparkSession, table: ManagedTable) -> bool:
 
 
 def _ask(spark: SparkSession, table: ManagedTable) -> bool:
+    send_code(spark)
     try:
         [row] = map_in_arrow(spark.range(1).coalesce(1), _Asker(table), "refusal string").collect()
         refusal = row["refusal"]

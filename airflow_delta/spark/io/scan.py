@@ -6,6 +6,8 @@ vector hides, files whose columns are found by id, and very many files. They rea
 too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one; and for those
 whose Parquet reader is of Spark's second kind (``spark.sql.sources.useV1SourceList``), which does not show the file of a row;
 columns of type void, which Spark's reader refuses; and before Spark 4.1 all columns of tables with variants.
+
+Over Spark Connect this process may read a small table as they would, and hold its rows.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.core.errors import LegacyCalendarError
 from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.predicate import TRUE, conjunction, referenced_columns
 from airflow_delta.core.schema import StructType, arrow_schema
@@ -138,6 +141,8 @@ def hold_table(spark: SparkSession, snapshot: Snapshot, *, is_newest: bool = Fal
 
     Raises:
         CorruptDataFileError: A file of the version is missing, or is not what the log says.
+        InvalidPartitionValueError: A partition value is not of its column's type.
+        OSError: The storage refuses, or does not answer.
         PathOutsideTableError: A file lies outside of the table.
         UnsupportedReaderFeatureError: Spark cannot read such a table here.
     """
@@ -149,11 +154,14 @@ def hold_table(spark: SparkSession, snapshot: Snapshot, *, is_newest: bool = Fal
     if DELETION_VECTORS not in reader_features(snapshot.protocol):
         refuse_deletion_vectors(snapshot.table_uri, files)
     batches, size = [], 0
-    for batch in table.rows(schema).of_each(files.to_pylist()):
-        batches.append(batch)
-        size += batch.nbytes
-        if size > MOST_BYTES:  # what was estimated may be far too low
-            return None
+    try:
+        for batch in table.rows(schema).of_each(files.to_pylist()):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > MOST_BYTES:  # what was estimated may be far too low
+                return None
+    except LegacyCalendarError:  # which Spark knows
+        return None
     rows = pa.Table.from_batches(batches, arrow_schema(schema))
     frame = spark.createDataFrame(rows, to_spark(without_column_mapping(all_nullable(schema))))
     return HeldRows(marked(frame, table), rows)

@@ -46,7 +46,7 @@ class HeldRows(NamedTuple):
 
     Attributes:
         frame: The rows.
-        rows: The same.
+        rows: The same, as Arrow has them in this process.
     """
 
     frame: DataFrame

@@ -57,7 +57,7 @@ class OpenSource:
         views: What the source's SQL sees beside Spark's own tables, by name; each whole. Of a function, its tables and files.
         has_target: Whether one of the tables and views is the statement's target, so that all this is of one version of it.
         size: Bytes of the rows in memory, about; None where that is not known, or not needed.
-        held: The same rows, where this process holds them.
+        held: The same rows as Arrow has them, where this process holds them.
     """
 
     frame: DataFrame
@@ -84,13 +84,14 @@ class OpenSource:
             raise SchemaMismatchError(table=table, differences=(f"in the source {detail}",)) from error
 
 
-def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None = None) -> OpenSource:
+def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None = None, may_hold: bool = False) -> OpenSource:
     """Resolve a source: each table's version once, each file's schema, the names in its SQL.
 
     Args:
         spark: The session.
         source: Where the rows come from.
         target: The version of the statement's target that the transaction stands on: the source sees the same one.
+        may_hold: Whether this process may read a small table itself, which pays where it needs the rows.
 
     Raises:
         TableNotFoundError: A table of the source does not exist; likewise the errors of reading its version.
@@ -104,7 +105,7 @@ def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None 
             sources = {name: value for name, value in source.arguments.items() if isinstance(value, TableSource | FileSource)}
             return _open_views(spark, sources, target, partial(call_function, source))
         case TableSource():
-            return _open_table(spark, source, target)
+            return _open_table(spark, source, target, may_hold=may_hold)
         case FileSource():
             return OpenSource(frame=_open_files(spark, source))
 
@@ -141,12 +142,12 @@ def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:
         return with_floats_unskipped(files)
 
 
-def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None) -> OpenSource:
+def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None, *, may_hold: bool) -> OpenSource:
     table = _at_version(spark, source, target)
     pin = Pin(table=source.table, version=table.snapshot.version)
     size = table.size if is_connect(spark) else None  # which a classic session does not need
-    held = None if table.is_target else hold_table(spark, table.snapshot, is_newest=table.is_newest)
-    if held is not None:
+    holds = may_hold and not table.is_target
+    if holds and (held := hold_table(spark, table.snapshot, is_newest=table.is_newest)):
         return OpenSource(frame=held.frame, pins=(pin,), size=size, held=held.rows)
     return OpenSource(frame=table.rows(spark), pins=(pin,), has_target=table.is_target, size=size)
 

@@ -111,6 +111,18 @@ def test_spark_reads_what_is_much_or_in_many_files_or_of_types_that_arrow_knows_
     assert hold_table(spark, snapshot) is None
 
 
+def test_spark_reads_dates_of_the_old_calendar(spark, tmp_path):
+    table = str(tmp_path / "old")
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    try:
+        spark.sql("SELECT 1L AS id, DATE'1000-01-01' AS d").write.parquet(table)
+    finally:
+        spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    DeltaLog.convert(table)
+
+    assert hold_table(spark, DeltaLog.for_table(table).refresh()) is None
+
+
 def test_a_missing_file_is_the_error_that_reading_by_spark_raises(spark, tmp_path):
     table = tmp_path / "birds"
     write_deltalake(table, pa.table({"id": [1]}))
@@ -130,13 +142,15 @@ def test_a_source_is_held_unless_it_is_the_target(spark, tmp_path):
     write_deltalake(feed, pa.table({"id": [3]}), mode="append")
     target = DeltaLog.for_table(birds).refresh()
 
-    whole = open_source(spark, TableSource(feed), target=target)
-    older = open_source(spark, TableSource(feed, version=0), target=target)
-    own = open_source(spark, TableSource(birds), target=target)
+    whole = open_source(spark, TableSource(feed), target=target, may_hold=True)
+    older = open_source(spark, TableSource(feed, version=0), target=target, may_hold=True)
+    own = open_source(spark, TableSource(birds), target=target, may_hold=True)
+    unneeded = open_source(spark, TableSource(feed), target=target)
 
     assert sorted(whole.held["id"].to_pylist()) == [1, 2, 3]
     assert sorted(older.held["id"].to_pylist()) == [1, 2]
     assert (own.held, own.has_target) == (None, True)
+    assert unneeded.held is None
 
 
 @pytest.mark.skipif("not config.getoption('--spark-connect')", reason="plans of Spark Connect show reads by aliases")
@@ -145,6 +159,6 @@ def test_a_plan_shows_which_table_the_rows_are_of(spark, tmp_path):
     write_deltalake(feed, pa.table({"id": [1, 2]}))
     assert is_connect(spark)
 
-    [(_, mark)] = shown_reads(explained(open_source(spark, TableSource(feed)).frame))
+    [(_, mark)] = shown_reads(explained(hold_table(spark, DeltaLog.for_table(feed).refresh(), is_newest=True).frame))
 
     assert '"newest": 0' in mark

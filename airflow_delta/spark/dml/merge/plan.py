@@ -109,7 +109,7 @@ def plan_merge(
     reads = TargetReads(spark=spark, snapshot=snapshot, is_retry=bool(conflicts))
     table, schema = snapshot.table_uri, snapshot.schema
     check_rows_writable(table, snapshot.protocol, snapshot.metadata)
-    opened = open_source(spark, statement.source, target=snapshot)
+    opened = open_source(spark, statement.source, target=snapshot, may_hold=True)
     check_names("the source", opened.frame.columns)
     time = StatementTime(spark, lambda: [*schema.names, *opened.frame.columns])
     statement = replace(statement, on=time.fixed(statement.on), clauses=time.in_clauses(statement.clauses))

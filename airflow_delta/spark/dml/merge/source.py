@@ -216,7 +216,7 @@ def _joinable(key: KeyEquality, source: DataFrame, columns: StructType, schema: 
     Spark would cast first and CHAR, which it may pad, are left to Spark.
     """
     field = schema.find(key.column)
-    plain = tuple(column for column in columns.fields if name_key(column.name) == name_key(key.source_column or ""))
+    plain = () if key.source_column is None else tuple(_named(key.source_column, columns))
     if len(plain) != 1:
         try:
             plain = from_spark(source.alias(SOURCE).select(sql_expression(key.other).alias(_KEY)).schema).fields
@@ -229,6 +229,10 @@ def _joinable(key: KeyEquality, source: DataFrame, columns: StructType, schema: 
         return replace(field, type=LONG)  # a key of the source may be too large for the column
     is_simple = field.type in _SIMPLE or isinstance(field.type, DecimalType)
     return field if is_simple and field.type == found.type else None
+
+
+def _named(name: str, columns: StructType) -> Iterator[StructField]:
+    return (column for column in columns.fields if name_key(column.name) == name_key(name))
 
 
 def _renamed(keys: pa.Table, fields: Sequence[StructField]) -> pa.Table:

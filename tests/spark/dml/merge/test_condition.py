@@ -44,6 +44,8 @@ def test_equalities_with_a_target_column_are_keys_and_keep_their_text(text, expe
         ("id", None),  # which is the target's, too
         ("target.x", None),
         ("source.id + 0", None),
+        ("+source.id", None),  # of a text a number
+        ("-source.id", None),
         ("(source.id)", None),
         ("source.id.member", None),
         ("source.id[0]", None),
