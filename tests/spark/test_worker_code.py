@@ -7,10 +7,6 @@ from airflow_delta.spark.statement.sources import open_source
 from airflow_delta.spark.worker_code import map_in_arrow, send_code, send_when_needed
 
 
-def same(batches):
-    return batches
-
-
 def rows_of(spark):
     return spark.range(3)
 
@@ -28,8 +24,8 @@ def test_code_is_sent_once_before_workers_first_need_it(spark, sent):
     spark.range(3).count()
     assert sent == []
 
-    mapped = map_in_arrow(spark.range(3), same, "id BIGINT")
-    map_in_arrow(spark.range(3), same, "id BIGINT")
+    mapped = map_in_arrow(spark.range(3), lambda batches: batches, "id BIGINT")
+    map_in_arrow(spark.range(3), lambda batches: batches, "id BIGINT")
 
     assert sent == ["sent"]
     assert sorted(row.id for row in mapped.collect()) == [0, 1, 2]
