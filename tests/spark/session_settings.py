@@ -1,5 +1,6 @@
 """Settings of a test's session."""
 
+import datetime as dt
 from contextlib import contextmanager
 
 
@@ -17,3 +18,8 @@ def session_settings(spark, settings):
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, former)
+
+
+def zone_of_another_day():
+    """A zone where it is not the day of Pacific/Kiritimati, whatever the hour, nor midnight soon."""
+    return "Etc/GMT+11" if dt.datetime.now(dt.UTC).hour == 11 else "Etc/GMT+12"

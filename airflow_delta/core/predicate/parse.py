@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -32,7 +32,7 @@ from airflow_delta.core.predicate.expression import (
     StartsWith,
 )
 from airflow_delta.core.predicate.literals import ESCAPED, Node, among, beside, written_literal
-from airflow_delta.core.predicate.syntax import UNPARSABLE, parsed, tokens_of
+from airflow_delta.core.predicate.syntax import UNPARSABLE, may_lack_plus, parsed, tokens_of
 from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.core.schema.data_types import BOOLEAN, INTEGER, LONG, STRING, StructField, StructType
@@ -72,7 +72,8 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
         tree = parsed(sql, exp.Condition)
         if "\\" in sql:
             _mark_escaped(tree, sql)
-        return _Parser(sql, schema, table, time_zone).predicate(tree)
+        parser = _Parser(sql, schema, table, time_zone)
+        return parser.undecided(tree) if may_lack_plus(tree, sql) else parser.predicate(tree)
     except RecursionError as error:
         raise InvalidPredicateError(table=table, predicate=sql, detail="it is nested too deeply") from error
     except UNPARSABLE as error:
@@ -99,6 +100,10 @@ class _Parser:
     schema: StructType
     table: str
     time_zone: str
+
+    def undecided(self, node: Node) -> Opaque:
+        """The whole text, of which a syntax tree only says which columns it names."""
+        return replace(self._opaque(node), text=self.sql)
 
     def predicate(self, node: Node) -> Expression:
         """The predicate that a syntax tree says."""

@@ -7,6 +7,7 @@ double the work at every level, whatever their number of characters: 22 levels t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import Dialect, Token, TokenType, exp
@@ -43,19 +44,6 @@ class _StatementTexts(Spark):
 
 
 _STATEMENT_TEXTS = _StatementTexts()
-
-
-class _Parser(Spark.Parser):  # type: ignore[misc, valid-type] # an attribute, as sqlglot has it
-    """The dialect's, which would forget a plus before an operand: of a text it makes a number."""
-
-    UNARY_PARSERS: ClassVar = {**Spark.Parser.UNARY_PARSERS, TokenType.PLUS: lambda self: _positive(self._parse_unary())}
-
-
-def _positive(operand: Any) -> Any:
-    """What a plus makes of its operand, by the name of Spark's function."""
-    if operand is None or (isinstance(operand, exp.Literal) and not operand.is_string):
-        return operand
-    return exp.Anonymous(this="positive", expressions=[operand])
 
 
 def tokens_of(sql: str, *, max_work: int = MAX_WORK) -> list[Token]:
@@ -96,11 +84,20 @@ def parsed(sql: str, into: Any = None, *, max_work: int = MAX_WORK) -> Any:
     tokens = tokens_of(sql, max_work=max_work)
     if parsing_work(tokens) > max_work:
         raise ParseError("it is too long, or nested too deeply")
-    parser = _Parser(dialect=SPARK)
+    parser = SPARK.parser()
     tree = next(iter(parser.parse(tokens, sql) if into is None else parser.parse_into(into, tokens, sql)), None)
     if tree is None:
         raise ParseError("it is empty")
     return tree
+
+
+def may_lack_plus(tree: Any, sql: str) -> bool:
+    """Whether sqlglot may have dropped a plus that means something: before a text, of which it makes a number."""
+    if "+" not in sql:
+        return False
+    kinds = [token.token_type for token in tokens_of(sql)]
+    behind = [following for kind, following in pairwise(kinds) if kind == TokenType.PLUS]
+    return any(kind != TokenType.NUMBER for kind in behind) and len(behind) > len([*tree.find_all(exp.Add)])
 
 
 def parsing_work(tokens: Sequence[Token]) -> int:

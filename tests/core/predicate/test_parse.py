@@ -139,7 +139,7 @@ def test_a_text_of_the_closed_list_becomes_its_predicate(sql, expected):
         ("carrier ILIKE 'u%'", ["Carrier"]),
         ("carrier = 5", ["Carrier"]),
         ("+carrier = '5'", ["Carrier"]),  # a number
-        ("carrier = +'5'", ["Carrier"]),
+        ("carrier = +'5' AND delay = 1", ["Carrier", "delay"]),
         ("delay = 'five'", ["delay"]),
         ("delay = '07'", ["delay"]),
         ("load = '0.1'", ["load"]),
@@ -169,6 +169,10 @@ def test_everything_else_is_opaque_and_knows_its_columns(sql, names):
     expression = parse(sql)
     assert isinstance(expression, Opaque)
     assert sorted(column.name for column in expression.columns) == names
+
+
+def test_a_plus_stays_in_an_opaque_text():
+    assert parse("+carrier = '5'") == Opaque("+carrier = '5'", (CARRIER,))
 
 
 def test_an_opaque_part_leaves_the_rest_decidable():

@@ -3,15 +3,26 @@
 import time
 from contextlib import suppress
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.predicate import named_columns
-from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE, parsed, parsing_work, tokens_of
+from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE, may_lack_plus, parsed, parsing_work, tokens_of
 
 _AT_ONCE = 2.0  # CPU seconds, many times what a text within the bound takes
+
+
+@pytest.mark.parametrize("sql", ["+a = 1", "a + +b", "a = +'1'", "-+a = 1", "f(+a) + 1", "SELECT +a FROM t", "+5 + +a"])
+def test_a_tree_may_lack_a_plus_before_anything_but_a_number(sql):
+    assert may_lack_plus(parsed(sql), sql)
+
+
+@pytest.mark.parametrize("sql", ["a + b", "a = +1", "a + -b + 'c'", "+1 + 2", "a BETWEEN +1 AND +2", "'+' = a || '+b'"])
+def test_a_tree_has_every_other_plus(sql):
+    assert not may_lack_plus(parsed(sql), sql)
 
 
 def test_type_names_beside_each_other_do_not_multiply():

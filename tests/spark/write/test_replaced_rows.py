@@ -21,7 +21,7 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.write import write as write_module
 from airflow_delta.spark.write.replaced_files import plan_replacement
 from tests.core.builders import metadata, protocol
-from tests.spark.session_settings import session_settings
+from tests.spark.session_settings import session_settings, zone_of_another_day
 
 ROWS = "SELECT id, IF(id = 4, NULL, id * 10) AS v, CAST(id % 2 AS STRING) AS p FROM range({}, {}, 1, 1)"
 
@@ -246,7 +246,7 @@ def test_of_two_writes_of_one_application_at_once_one_is_made(write_rows, refere
 def test_a_range_of_today_is_one_day_although_midnight_passes_before_its_rows_are_deleted(
     spark, write_rows, reference_rows, latest, monkeypatch
 ):
-    before, after = {"spark.sql.session.timeZone": "Etc/GMT+12"}, {"spark.sql.session.timeZone": "Pacific/Kiritimati"}
+    before, after = ({"spark.sql.session.timeZone": zone} for zone in (zone_of_another_day(), "Pacific/Kiritimati"))
 
     def past_midnight(*arguments, **named):
         with session_settings(spark, after):

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import Token, TokenType, exp
 
-from airflow_delta.core.predicate.syntax import CLOSING, OPENING, UNPARSABLE, parsed
+from airflow_delta.core.predicate.syntax import CLOSING, OPENING, UNPARSABLE, may_lack_plus, parsed
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, tokens_of, unqualified
@@ -87,7 +87,7 @@ def _conjuncts(text: str) -> list[str]:
 
 def _key_equality(text: str, schema: StructType) -> KeyEquality | None:
     tree, tokens = _parsed(text), tokens_of(text)
-    if not isinstance(tree, exp.EQ) or not tokens:
+    if not isinstance(tree, exp.EQ) or not tokens or may_lack_plus(tree, text):
         return None
     sides = _split(tokens, TokenType.EQ)
     if len(sides) != 2 or not all(sides):  # noqa: PLR2004 - an equality has two

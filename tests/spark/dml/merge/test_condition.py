@@ -44,7 +44,6 @@ def test_equalities_with_a_target_column_are_keys_and_keep_their_text(text, expe
         ("id", None),  # which is the target's, too
         ("target.x", None),
         ("source.id + 0", None),
-        ("+source.id", None),  # of a text a number
         ("-source.id", None),
         ("(source.id)", None),
         ("source.id.member", None),
@@ -65,6 +64,8 @@ def test_only_a_column_of_the_source_alone_is_known_by_its_name(other, expected)
     "text",
     [
         "target.id = source.id OR target.x = source.x",
+        "target.id = +source.id",  # of a text a number
+        "+target.id = source.id",
         "target.id = source.id AND target.x = 1 OR target.x = 2",
         "target.id <=> source.id",
         "NOT target.id = source.id",

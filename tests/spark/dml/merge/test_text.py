@@ -8,7 +8,7 @@ from airflow_delta.core.sql_text import merge_statement
 from airflow_delta.core.statements import MatchedUpdate
 from airflow_delta.spark.dml.merge import attempt
 from airflow_delta.spark.dml.merge.merge import merge
-from tests.spark.session_settings import session_settings
+from tests.spark.session_settings import session_settings, zone_of_another_day
 
 
 def test_a_text_with_aliases_and_plain_names_does_what_sql_says(spark, reference_rows, table):
@@ -55,7 +55,7 @@ def test_condition_and_clauses_mean_one_day_although_midnight_passes_between_the
         MatchedUpdate(condition="target.day < current_date()", assignments={"seen": "DATE'1970-01-01'"}),
         MatchedUpdate(assignments={"seen": "current_date()"}),
     ]
-    with session_settings(spark, {"spark.sql.session.timeZone": "Etc/GMT+12"}):
+    with session_settings(spark, {"spark.sql.session.timeZone": zone_of_another_day()}):
         write_rows(
             "SELECT 1L AS id, current_date() AS day, CAST(NULL AS DATE) AS seen UNION ALL SELECT 2L, DATE'2024-01-01', NULL"
         )
