@@ -187,7 +187,7 @@ from airflow_delta.jobs.progress import log_connect_progress
 url, archive = sys.argv[1:]
 logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout)
 with connect_session(url, Origin(), {}, archive) as spark, log_connect_progress(spark, first=0.5):
-    nap = "java_method('java.lang.Thread', 'sleep', if(id >= 0, 400L, 0L))"
+    nap = "java_method('java.lang.Thread', 'sleep', if(id >= 0, 1000L, 0L))"
     spark.range(0, 8, 1, 8).selectExpr(nap).write.format("noop").mode("overwrite").save()
 spark.stop()
 """
