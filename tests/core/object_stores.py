@@ -47,10 +47,10 @@ class ObjectStore:
 @pytest.fixture(scope="session")
 def moto_server():
     """The URL of an S3 server in this process."""
-    server = ThreadedMotoServer(port=0, verbose=False)
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    yield f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+    yield f"http://{host}:{port}"
     server.stop()
 
 
