@@ -59,7 +59,7 @@ def server_of(answer):
     threading.Thread(target=accept, daemon=True).start()
     yield listener.getsockname()[1]
     is_over.set()
-    listener.shutdown(socket.SHUT_RDWR)  # else it takes one more connection, of whoever has the port by then
+    listener.shutdown(socket.SHUT_RDWR)  # else it takes one more connection
     listener.close()
 
 
