@@ -67,6 +67,9 @@ _ARROW_AWS = re.compile(r"AWS Error (?P<name>[A-Z_]+)(?: \(HTTP status (?P<statu
 _ARROW_AWS_CODE = re.compile(r"Unable to parse ExceptionName: (\w+)")
 _ARROW_GOOGLE = re.compile(r"google::cloud::Status\((?P<name>[A-Z_]+)")
 _ARROW_AZURE = re.compile(r"Azure Error: \[(?P<code>\w*)\](?: (?P<status>\d{3}))?")
+# S3 says ExpiredToken with the status 400. Arrow does not see the code: a HEAD has no body, and the body of a GET is
+# written into the buffer for the data, of which the unused rest, with whatever is there in memory, is parsed with it.
+_READS_OF_S3 = frozenset({"HeadObject", "GetObject"})
 _NO_TOKEN = re.compile("Could not create a OAuth2 access token|Failed to get token from ")
 _BY_ARROW_NAME = {
     **dict.fromkeys(("NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "NOT_FOUND"), Meaning.ABSENT),
@@ -129,9 +132,9 @@ def _arrow_meaning(error: BaseException) -> Meaning | None:
     if found is None:
         return None
     answer = found.groupdict()
-    if answer.get("request") == "HeadObject" and answer["status"] == "400":  # it has no body: so S3 says ExpiredToken
-        return Meaning.EXPIRED
     code = _ARROW_AWS_CODE.search(text)
+    if code is None and answer.get("request") in _READS_OF_S3 and answer["status"] == "400":
+        return Meaning.EXPIRED
     known = _BY_CODE.get(code[1] if code else answer.get("code", "")) or _BY_ARROW_NAME.get(answer.get("name", ""))
     return known or (_by_status(int(answer["status"])) if answer.get("status") else Meaning.UNKNOWN)
 

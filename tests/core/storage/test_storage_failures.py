@@ -52,6 +52,7 @@ REFUSED = [
 ]
 EXPIRED = [
     "AWS Error UNKNOWN (HTTP status 400) during GetObject operation: Unable to parse ExceptionName: ExpiredToken",
+    "AWS Error UNKNOWN (HTTP status 400) during GetObject operation: ",
     "When reading information for key 'k': AWS Error UNKNOWN (HTTP status 400) during HeadObject operation: No response body.",
 ]
 ABSENT = ["AWS Error NO_SUCH_KEY during GetObject operation: no", "google::cloud::Status(NOT_FOUND: no)"]
