@@ -46,10 +46,13 @@ _EXACT_INTEGER_BITS: dict[DataType, int] = {FLOAT: 24, DOUBLE: 53}
 _MAX_PRECISION = 38
 _MAX_DIGITS_BESIDE_INTEGERS = 18  # beside the 19 of a long, Arrow's decimals hold these behind the point
 
-_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,37}")
-_PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
-_ZONED_TIME = re.compile(_PLAIN_TIME.pattern[:-1] + r"(Z|[+-]\d\d:\d\d)")
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,37}", re.ASCII)
+_PLAIN_DECIMAL = re.compile(r"-?\d{1,38}(\.\d{1,38})?", re.ASCII)
+_PLAIN_FLOAT = re.compile(_PLAIN_DECIMAL.pattern + r"([eE][+-]?\d{1,3})?|NaN|-?Infinity", re.ASCII)
+_PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?", re.ASCII)
+_ZONED_TIME = re.compile(_PLAIN_TIME.pattern[:-1] + r"(Z|[+-]\d\d:\d\d)", re.ASCII)
+_WRITTEN_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 _CAST_TYPES: dict[Any, DataType] = {
     exp.DataType.Type.TINYINT: BYTE,
@@ -147,6 +150,8 @@ def among(literal: Literal, column_type: DataType, time_zone: str) -> Literal | 
 
 
 def _number(text: str) -> Literal | None:
+    if not _WRITTEN_NUMBER.fullmatch(text):
+        return None
     if "e" in text.lower():
         return Literal(float(text), DOUBLE)
     value = Decimal(text)
@@ -167,16 +172,27 @@ def _cast(node: Node) -> Literal | None:
         if not all(number.isdecimal() and len(number) <= 2 for number in numbers):  # noqa: PLR2004 - no precision has more digits
             return None
         precision, scale = map(int, [*numbers, "0"][:2])
+        if not scale <= precision <= _MAX_PRECISION or precision == 0:
+            return None
         kind = DecimalType(precision, scale)
     value = inner.value
-    if kind in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+    if kind == DATE:  # Spark drops the time of a longer text
+        return Literal(value, kind) if inner.type == STRING and _PLAIN_DATE.fullmatch(value) else None
+    if kind in (TIMESTAMP, TIMESTAMP_NTZ):
         return Literal(value, kind) if inner.type == STRING else None
     if inner.type == STRING:
-        return _parsed(value, kind)
+        return _parsed(value, kind) if _plain_number_of(kind).fullmatch(value) else None
     if not isinstance(value, int | float | Decimal) or inner.type == BOOLEAN:
         return None
     is_exact = kind in _EXACT_INTEGER_BITS or (math.isfinite(value) and Decimal(value) == int(value))
     return _parsed(str(value), kind) if is_exact else None
+
+
+def _plain_number_of(kind: DataType) -> re.Pattern[str]:
+    """The spellings of a number of this type that all settings of Spark, and Arrow, read in the same way."""
+    if kind in (FLOAT, DOUBLE):
+        return _PLAIN_FLOAT
+    return _PLAIN_DECIMAL if isinstance(kind, DecimalType) else _PLAIN_INTEGER
 
 
 def _parsed(text: str, kind: DataType) -> Literal | None:

@@ -6,7 +6,8 @@ double the work at every level, whatever their number of characters: 22 levels t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -30,8 +31,11 @@ _REPEATING_ANGLES = 50  # measured
 _TYPES = SPARK.parser_class.TYPE_TOKENS
 _NESTED_TYPES = SPARK.parser_class.NESTED_TYPE_TOKENS
 
-UNPARSABLE = (SqlglotError, RecursionError)
-"""What parsing and writing a syntax tree may raise."""
+UNPARSABLE = (SqlglotError, RecursionError, ValueError)
+"""What parsing and writing a syntax tree may raise; the last for a type's length that is no number."""
+
+_CONTINUATION = "\\\n"
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|(?P<continued>--[^\r\n]*\\\n)|--[^\r\n]*", re.DOTALL)
 
 
 class _StatementTexts(Spark):
@@ -50,16 +54,35 @@ def tokens_of(sql: str, *, max_work: int = MAX_WORK) -> list[Token]:
     """The words of an SQL text.
 
     Raises:
-        TokenError: It has unclosed quotes or the like, is too long, or holds half of a character.
+        TokenError: It has unclosed quotes or the like, is too long, holds half of a character, or a comment that goes on in the
+            next line.
     """
-    _check_length(sql, max_work)
-    return SPARK.tokenize(sql)
+    return _tokens(SPARK, sql, max_work)
 
 
 def words_of(sql: str) -> list[Token]:
     """Likewise, of any statement. Raises as ``tokens_of``."""
-    _check_length(sql, MAX_WORK)
-    return _STATEMENT_TEXTS.tokenize(sql)
+    return _tokens(_STATEMENT_TEXTS, sql, MAX_WORK)
+
+
+def _tokens(dialect: Dialect, sql: str, max_work: int) -> list[Token]:
+    _check_length(sql, max_work)
+    tokens: list[Token] = dialect.tokenize(sql)
+    # Spark's lexer (SIMPLE_COMMENT) goes on with such a comment in the next line, sqlglot does not.
+    if _CONTINUATION in sql and any(_has_continued_comment(gap) for gap in _gaps(tokens, sql)):
+        raise TokenError("a comment ends with a backslash, behind which Spark takes the next line for a part of it")
+    return tokens
+
+
+def _gaps(tokens: Sequence[Token], sql: str) -> Iterator[str]:
+    """What lies between the words: spaces and comments."""
+    starts, ends = [token.start for token in tokens], [token.end + 1 for token in tokens]
+    for end, start in zip([0, *ends], [*starts, len(sql)], strict=True):
+        yield sql[end:start]
+
+
+def _has_continued_comment(gap: str) -> bool:
+    return any(comment["continued"] for comment in _COMMENT.finditer(gap))
 
 
 def _check_length(sql: str, max_work: int) -> None:

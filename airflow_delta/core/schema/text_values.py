@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -57,7 +58,9 @@ def values_of_texts(texts: pa.Array, data_type: DataType) -> pa.Array:
         return texts.cast(pa.binary())
     trimmed, arrow = pc.utf8_trim_whitespace(texts), arrow_type(data_type)
     if isinstance(data_type, DecimalType):
-        return _first_that_can(trimmed, arrow, lambda text: _decimal(text, data_type))
+        # Of numbers with more digits than the type has before the point Arrow takes some for others.
+        usual = rf"^[+-]?0*\d{{0,{data_type.precision - data_type.scale}}}(\.\d*)?$"
+        return _first_that_can(trimmed, arrow, lambda text: _decimal(text, data_type), usual=usual)
     if data_type == BOOLEAN:
         return _booleans(pc.utf8_lower(trimmed))
     if data_type == DATE:
@@ -67,20 +70,26 @@ def values_of_texts(texts: pa.Array, data_type: DataType) -> pa.Array:
     if data_type == TIMESTAMP_NTZ:
         return pc.replace_substring_regex(_times(trimmed), _ZONED_TIME, r"\1").cast(arrow)
     if data_type in (BYTE, SHORT, INTEGER, LONG):
-        # Spark cuts a fraction off: another writer's "1.0" is 1.
-        return pc.replace_substring_regex(trimmed, r"^\+?(-?\d+)(\.\d*)?$", r"\1").cast(arrow)
+        return _integers(trimmed).cast(arrow)
     if data_type in (FLOAT, DOUBLE):
         return trimmed.cast(arrow)
     raise ValueError(f"{data_type} has no text form")
 
 
-def _first_that_can(texts: pa.Array, arrow: pa.DataType, parse: Callable[[str], Any]) -> pa.Array:
-    """The kernel's reading, which takes the usual spelling only, or Python's, text by text."""
-    try:
-        return texts.cast(arrow)
-    except pa.ArrowInvalid:
-        values = pa.array([None if text is None else parse(text) for text in texts.to_pylist()])
-        return values.cast(pa.int32()).cast(arrow) if arrow == pa.date32() else values.cast(arrow)
+def _first_that_can(texts: pa.Array, arrow: pa.DataType, parse: Callable[[str], Any], *, usual: str = "") -> pa.Array:
+    """The kernel's reading where all texts match ``usual`` and it takes them, or Python's, text by text."""
+    if pc.all(pc.match_substring_regex(texts, usual)).as_py() is not False:
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(arrow)
+    values = pa.array([None if text is None else parse(text) for text in texts.to_pylist()])
+    return values.cast(pa.int32()).cast(arrow) if arrow == pa.date32() else values.cast(arrow)
+
+
+def _integers(texts: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():
+        raise ValueError("a hexadecimal number, which is one to Arrow and not to Spark")
+    # Spark cuts a fraction off: another writer's "1.0" is 1.
+    return pc.replace_substring_regex(texts, r"^\+?(-?\d+)(\.\d*)?$", r"\1")
 
 
 def _booleans(texts: pa.Array) -> pa.Array:
@@ -91,6 +100,8 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 
 def _decimal(text: str, data_type: DecimalType) -> Decimal:
+    if "_" in text:  # which Python leaves out
+        raise ValueError(text)
     try:
         value = rounded_decimal(Decimal(text), data_type.scale)
     except InvalidOperation as error:

@@ -207,6 +207,32 @@ def test_a_number_that_no_integer_is_near_is_left_to_spark(number):
     assert isinstance(parse(f"delay = {number}"), Opaque)
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        "CAST('0x1' AS INT)",
+        "CAST('1_000' AS DECIMAL(6, 2))",
+        "CAST('9223372036854775808' AS DECIMAL(38, 38))",
+        "CAST(1 AS DECIMAL(0, 0))",
+        "CAST(1 AS DECIMAL(1, 2))",
+        "CAST(1 AS DECIMAL(39, 0))",
+        ". 1F",
+    ],
+)
+def test_what_is_a_number_to_arrow_or_python_alone_is_left_to_spark(number):
+    assert isinstance(parse(f"fare = {number}"), Opaque)
+
+
+@pytest.mark.parametrize("day", ["DATE'2013-01-01 12:00:00'", "date('2013-01-01T12:00')", "CAST('2013-01-01 12:00Z' AS DATE)"])
+def test_a_date_with_a_time_which_spark_drops_is_left_to_spark(day):
+    assert isinstance(parse(f"at = {day}"), Opaque)
+    assert isinstance(parse(f"local < {day}"), Opaque)
+
+
+def test_digits_of_other_scripts_are_left_to_spark():
+    assert isinstance(parse("day = '２０１３-01-01'"), Opaque)  # noqa: RUF001
+
+
 def test_a_decimal_type_without_a_scale_has_none():
     assert parse("fare = CAST(7 AS DECIMAL(5))") == parse("fare = CAST(7 AS DECIMAL(5, 0))") == parse("fare = 7")
 
@@ -250,6 +276,8 @@ def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(sql):
         ("EXISTS (SELECT 1)", "subquery"),
         ("(" * 1_000 + "delay = 1" + ")" * 1_000, "nested too deeply"),
         ("delay > (SELECT max(x) FROM y)", "subquery"),
+        ("delay < 1F ('a')", "a single SQL condition"),
+        ("delay = 1 --\\\n+ 1", "a comment ends with a backslash"),
     ],
 )
 def test_a_text_that_is_no_condition_on_the_table_is_refused(sql, detail):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import SqlglotError, TokenError
 
 from airflow_delta.core.predicate import named_columns
-from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE, may_lack_plus, parsed, parsing_work, tokens_of
+from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE, may_lack_plus, parsed, parsing_work, tokens_of, words_of
 
 _AT_ONCE = 2.0  # CPU seconds, many times what a text within the bound takes
 
@@ -23,6 +23,26 @@ def test_a_tree_may_lack_a_plus_before_anything_but_a_number(sql):
 @pytest.mark.parametrize("sql", ["a + b", "a = +1", "a + -b + 'c'", "+1 + 2", "a BETWEEN +1 AND +2", "'+' = a || '+b'"])
 def test_a_tree_has_every_other_plus(sql):
     assert not may_lack_plus(parsed(sql), sql)
+
+
+@pytest.mark.parametrize("sql", ["a = 1 --\\\nAND b", "a --c\\\n", "--\\\n\\\na", "/* x */ --\\\n' + a'"])
+def test_a_comment_that_spark_continues_in_the_next_line_is_refused(sql):
+    for words in (tokens_of, words_of):
+        with pytest.raises(TokenError, match="a comment ends with a backslash"):
+            words(sql)
+
+
+@pytest.mark.parametrize("part", ["--", "/*", "--x\n", "/**/", "--\\"])
+def test_comments_are_read_in_time_that_grows_as_they_do(part):
+    began = time.process_time()
+    with suppress(SqlglotError):
+        tokens_of("a " + part * 100_000 + "\\\n", max_work=MAX_WORK_OF_TABLE * 10)
+    assert time.process_time() - began < _AT_ONCE
+
+
+@pytest.mark.parametrize("sql", ["a -- c\nAND b", "a = '--\\\n'", "a /* --\\\n */", "a -- c\\ \nAND b", "a -- c\\\r\nAND b"])
+def test_other_comments_and_strings_are_read(sql):
+    assert tokens_of(sql)[0].text == "a"
 
 
 def test_type_names_beside_each_other_do_not_multiply():

@@ -119,10 +119,13 @@ def test_the_empty_text_a_null_and_a_missing_key_are_null(data_type):
         (BYTE, "128"),
         (LONG, "one"),
         (LONG, "9223372036854775808"),
+        (INTEGER, "0x1F"),
         (DOUBLE, "much"),
         (DecimalType(4, 2), "100"),
         (DecimalType(4, 2), "NaN"),
         (DecimalType(4, 2), "x"),
+        (DecimalType(4, 2), "1_0"),
+        (DecimalType(38, 38), "9223372036854775808"),  # 0.063… to Arrow
         (BOOLEAN, "maybe"),
         (DATE, "2021-02-30"),
         (DATE, "yesterday"),

@@ -149,6 +149,11 @@ LEFT_TO_SPARK = [
     "day = current_date()",
     "length(s) BETWEEN 1 AND 2",
     "(o AND NOT o) = true",
+    "ts = DATE'2013-01-01 12:00:00'",
+    "ntz = date('2013-01-01 12:00')",
+    "i = int('0x1')",
+    "dec = CAST('1_000' AS DECIMAL(6, 2))",
+    "day = '\uff12\uff10\uff11\uff13-01-01'",
 ]
 
 

@@ -6,16 +6,20 @@ the condition stays whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import Token, TokenType, exp
 
-from airflow_delta.core.predicate.syntax import CLOSING, OPENING, UNPARSABLE, may_lack_plus, parsed
+from airflow_delta.core.predicate.syntax import CLOSING, OPENING, SPARK, UNPARSABLE, may_lack_plus, parsed
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, tokens_of, unqualified
+
+_PARSER = SPARK.parser_class
+_BESIDE_EQUALITY = frozenset({TokenType.NOT, *_PARSER.COMPARISON, *_PARSER.RANGE_PARSERS})
+"""Signs of which sqlglot reads ``a = b < c`` as ``a = (b < c)``, and Spark as ``(a = b) < c``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,7 @@ def _conjuncts(text: str) -> list[str]:
     tree, tokens = _parsed(text), tokens_of(text)
     if tree is None or not tokens:
         return [text]
-    pieces = _split(tokens, TokenType.AND)
+    pieces = _split(tokens, {TokenType.AND})
     operands = list(tree.flatten(unnest=False)) if isinstance(tree, exp.And) else [tree]
     if len(operands) != len(pieces) or not all(pieces):
         return [text]
@@ -89,8 +93,8 @@ def _key_equality(text: str, schema: StructType) -> KeyEquality | None:
     tree, tokens = _parsed(text), tokens_of(text)
     if not isinstance(tree, exp.EQ) or not tokens or may_lack_plus(tree, text):
         return None
-    sides = _split(tokens, TokenType.EQ)
-    if len(sides) != 2 or not all(sides):  # noqa: PLR2004 - an equality has two
+    sides = _split(tokens, {TokenType.EQ})
+    if len(sides) != 2 or not all(sides) or len(_split(tokens, _BESIDE_EQUALITY)) > 1:  # noqa: PLR2004 - an equality has two
         return None
     left, right = (text[side[0].start : side[-1].end + 1] for side in sides)
     for tree_side, tree_other, other in ((tree.left, tree.right, right), (tree.right, tree.left, left)):
@@ -102,13 +106,13 @@ def _key_equality(text: str, schema: StructType) -> KeyEquality | None:
     return None
 
 
-def _split(tokens: list[Token], at: TokenType) -> list[list[Token]]:
-    """The pieces between tokens of this type that stand outside all parentheses."""
+def _split(tokens: list[Token], at: Collection[TokenType]) -> list[list[Token]]:
+    """The pieces between tokens of these types that stand outside all parentheses."""
     pieces: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
         depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
-        if token.token_type == at and depth == 0:
+        if token.token_type in at and depth == 0:
             pieces.append([])
         else:
             pieces[-1].append(token)

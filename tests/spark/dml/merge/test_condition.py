@@ -68,6 +68,12 @@ def test_only_a_column_of_the_source_alone_is_known_by_its_name(other, expected)
         "+target.id = source.id",
         "target.id = source.id AND target.x = 1 OR target.x = 2",
         "target.id <=> source.id",
+        "target.id = source.id < 5",  # (target.id = source.id) < 5, and so on
+        "target.id = source.id IN (1)",
+        "target.id = source.id BETWEEN 1 AND 2",
+        "target.id = source.id LIKE '1%'",
+        "target.id = ! source.id",
+        "target.id = source.id --\\\n+ 1",  # a comment to Spark, to its end
         "NOT target.id = source.id",
         "target.id = source.id = true",
         "target.id = CASE WHEN source.a = 1 AND true THEN 2 END",
