@@ -225,9 +225,10 @@ def _beside_integers(literal: Literal, column_type: DataType) -> Literal | None:
     if literal.type == FLOAT or not isinstance(value, int | Decimal) or literal.type == BOOLEAN:
         return None
     if value != int(value):
-        exact = _decimal_literal(Decimal(value))
-        small = exact is not None and len(exact.value.as_tuple().digits) <= _MAX_DIGITS_BESIDE_INTEGERS
-        return exact if small else None
+        fraction = Decimal(value)
+        _, digits, exponent = fraction.as_tuple()
+        is_small = max(len(digits), -int(exponent)) <= _MAX_DIGITS_BESIDE_INTEGERS
+        return _decimal_literal(fraction) if is_small else None
     # Beyond the range of a long Spark's analyzer answers without looking at the rows, TRUE even for NULL.
     return next((Literal(int(value), kind) for kind in (column_type, LONG) if _fits(int(value), kind)), None)
 

@@ -31,8 +31,8 @@ _REPEATING_ANGLES = 50  # measured
 _TYPES = SPARK.parser_class.TYPE_TOKENS
 _NESTED_TYPES = SPARK.parser_class.NESTED_TYPE_TOKENS
 
-UNPARSABLE = (SqlglotError, RecursionError, ValueError)
-"""What parsing and writing a syntax tree may raise; the last for a type's length that is no number."""
+UNPARSABLE = (SqlglotError, RecursionError, ValueError, ArithmeticError)
+"""What parsing and writing a syntax tree may raise; the last two for what stands where a number should, and is none."""
 
 _CONTINUATION = "\\\n"
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|(?P<continued>--[^\r\n]*\\\n)|--[^\r\n]*", re.DOTALL)

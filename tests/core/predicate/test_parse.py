@@ -277,6 +277,7 @@ def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(sql):
         ("(" * 1_000 + "delay = 1" + ")" * 1_000, "nested too deeply"),
         ("delay > (SELECT max(x) FROM y)", "subquery"),
         ("delay < 1F ('a')", "a single SQL condition"),
+        ("delay < . 1.5BD", "a single SQL condition"),
         ("delay = 1 --\\\n+ 1", "a comment ends with a backslash"),
     ],
 )
