@@ -15,6 +15,7 @@ TEXTS = [
     "a DEC, b NUMERIC(3), c REAL, d LONG, e BYTE, f SHORT, g TIMESTAMP_NTZ, h TIMESTAMP_LTZ, i VARIANT, j BINARY, k BOOLEAN",
     'date DATE, timestamp TIMESTAMP, order INT, comment STRING COMMENT "q"',
     r"a INT COMMENT 'a\\b\nc\t\'d\'', b INT COMMENT r'\d', c INT COMMENT 'caf\u00e9 \% \_ \Z \x'",
+    r"a INT COMMENT '\141\047\401\12\U00000041\U0001F600\ud83d\ude00\u004'",
 ]
 
 

@@ -36,7 +36,7 @@ _CLAUSES = ("COMMENT", "GENERATED", "DEFAULT")
 _SEQUENCE = (("START", "WITH"), ("INCREMENT", "BY"))
 
 _TOKEN = re.compile(
-    r"""(?>\s|--[^\r\n]*|/\*.*?\*/)*+(?:
+    r"""(?>\s|--(?:[^\r\n\\]|\\(?!\n))*+|/\*.*?\*/)*+(?:
         (?P<quoted>`(?:[^`]|``)+`)
       | (?P<text>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?"(?:[^"\\]|\\.|"")*")
       | (?P<word>\w+)
@@ -46,7 +46,10 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<sign>.))", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|U(?P<long>00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4})|(?P<octal>[01][0-7]{2})|(?P<sign>.))",
+    re.DOTALL,
+)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 """What a sign behind a backslash means in Spark SQL; any other means itself."""
 
@@ -314,12 +317,22 @@ def _start(token: re.Match[str]) -> int:
 
 
 def string_value(text: str) -> str:
-    """What a text in quotes says in Spark SQL."""
+    """What a text in quotes says in Spark SQL (``SparkParserUtils.unescapeSQLString``).
+
+    Raises:
+        InvalidStatementError: It says half of a character.
+    """
     if text[0] in "rR":
         return text[2:-1]
     quote = text[0]
-    return _ESCAPE.sub(_escaped, text[1:-1].replace(quote * 2, quote))
+    units = _ESCAPE.sub(_escaped, text[1:-1].replace(quote * 2, quote)).encode("utf-16-le", "surrogatepass")
+    try:
+        return units.decode("utf-16-le")
+    except UnicodeDecodeError as error:
+        raise InvalidStatementError(statement=f"the text {text:.40}", detail="it holds half of a character") from error
 
 
 def _escaped(match: re.Match[str]) -> str:
-    return chr(int(match["code"], 16)) if match["code"] else _ESCAPED.get(match["sign"], match["sign"])
+    if match["sign"] is not None:
+        return _ESCAPED.get(match["sign"], match["sign"])
+    return chr(int(match["octal"], 8) if match["octal"] else int(match["code"] or match["long"], 16))

@@ -173,6 +173,8 @@ def test_a_path_leads_to_a_member():
         ("a DECIMAL(x)", "'x)'"),
         ("a.b INT", "a nested field"),
         ("a INT; DROP TABLE b", "'; DROP"),
+        ("a INT --\\\nNOT NULL", "expected the end"),  # all of it is a comment to Spark
+        ("a INT COMMENT '\\ud83d'", "half of a character"),
         ("a " + "ARRAY<" * 9_999, "nested too deeply"),
     ],
 )
