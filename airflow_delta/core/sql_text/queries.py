@@ -18,8 +18,7 @@ from airflow_delta.core.table_changes.ddl import string_value
 
 FindTable = Callable[[tuple[str, ...]], str | None]
 
-_LISTS = ("FROM", "JOIN")
-_IN_FRONT = (*_LISTS, "TABLE")
+_BEGINNINGS = frozenset({"SELECT", "FROM", "WITH", "TABLE", "VALUES", "MAP", "REDUCE"})
 _CLAUSES = frozenset(
     {"SELECT", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT"}
 )
@@ -135,27 +134,37 @@ def _table_at(tokens: Sequence[Token], position: int, text: str) -> QueriedTable
 def _places_of_names(tokens: Sequence[Token]) -> Iterator[int]:
     """Where the name of a table may stand: behind FROM, JOIN and TABLE, a comma of such a list, and a parenthesis there."""
     lists = [False]  # whether a comma goes on with a list of tables, for each parenthesis that is open
+    queries = [True]  # whether FROM belongs to a query there, and not to a function as in extract(year FROM x)
     listed = -1  # where the next of the list begins
     for position, token in enumerate(tokens):
-        word = word_of(token)
+        is_member = position > 0 and tokens[position - 1].token_type == TokenType.DOT
+        word = None if is_member else word_of(token)
+        begins_list = word == "JOIN" or (word == "FROM" and queries[-1] and _word(tokens, position - 1) != "DISTINCT")
         if token.token_type in OPENING:
             lists.append(False)
+            queries.append(_begins_query(tokens, position + 1))
         elif token.token_type in CLOSING:
-            lists = lists[:-1] or [False]
+            lists, queries = lists[:-1] or [False], queries[:-1] or [True]
         elif word in _BEHIND_LISTS:
             lists[-1] = False
-        elif word in _LISTS:
+        elif begins_list:
             lists[-1] = True
-        is_opened = position == listed and token.token_type == TokenType.L_PAREN
-        if word in _LISTS or (token.token_type == TokenType.COMMA and lists[-1]) or is_opened:
+        is_opened = token.token_type == TokenType.L_PAREN and (position == listed or _word(tokens, position - 1) == "TABLE")
+        if begins_list or (token.token_type == TokenType.COMMA and lists[-1]) or is_opened:
             listed = position + 1
-        if listed == position + 1 or word in _IN_FRONT:
+        if listed == position + 1 or word == "TABLE":
             yield position + 1
+
+
+def _begins_query(tokens: Sequence[Token], position: int) -> bool:
+    """Whether a query, or a list of tables, may begin at a token."""
+    is_opening = position < len(tokens) and tokens[position].token_type == TokenType.L_PAREN
+    return is_opening or _word(tokens, position) in _BEGINNINGS
 
 
 def _named_at(tokens: Sequence[Token], position: int, text: str, find: FindTable) -> QueriedTable | None:
     """The table whose name of several parts begins at a token; None where none does, or no such table is known."""
-    front = _word(tokens, position - 1)
+    front = _word(tokens, position - 2 if _word(tokens, position - 1) == "(" else position - 1)
     parts: list[str] = []
     end = position
     while end < len(tokens) and len(parts) <= _MOST_PARTS and _is_name(tokens[end]):
@@ -171,7 +180,7 @@ def _named_at(tokens: Sequence[Token], position: int, text: str, find: FindTable
     behind = _word(tokens, end)
     is_quoted = end < len(tokens) and tokens[end].token_type == TokenType.IDENTIFIER
     has_alias = is_quoted or (behind.isidentifier() and behind not in _NO_ALIASES)  # or AS or TABLESAMPLE in front of one
-    alias = None if has_alias or front == "TABLE" else parts[-1]
+    alias = None if has_alias or front == "TABLE" else parts[-1]  # none is allowed behind TABLE
     return QueriedTable(
         path=path, version=version, time=time, start=tokens[position].start, end=tokens[end - 1].end + 1, alias=alias
     )
@@ -202,4 +211,4 @@ def _at_version(tokens: Sequence[Token], position: int, text: str) -> tuple[int 
 
 
 def _word(tokens: Sequence[Token], position: int) -> str:
-    return (position < len(tokens) and word_of(tokens[position])) or ""
+    return (0 <= position < len(tokens) and word_of(tokens[position])) or ""
