@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -123,12 +124,32 @@ def beside(literal: Literal, column_type: DataType, time_zone: str) -> Literal |
     return None
 
 
-def among(literal: Literal, column_type: DataType, time_zone: str) -> Literal | bool:
-    """The constant as an element of ``column IN (...)``.
+def among(literals: Sequence[Literal], column_type: DataType, time_zone: str) -> list[Literal] | None:
+    """The constants of ``column IN (...)`` in the column's type, without those that no value of the column equals.
 
-    Returns:
-        A constant of the column's type; False when no value of the column equals it; True when only Spark can say.
+    None when only Spark can say. The arguments are as of ``beside``; constants may be NULL.
     """
+    if column_type in _INTEGER_BITS and not _are_exact_together(literals):
+        return None
+    values = [
+        Literal(None, column_type) if literal.value is None else _among(literal, column_type, time_zone) for literal in literals
+    ]
+    return None if True in values else [value for value in values if isinstance(value, Literal)]
+
+
+def _are_exact_together(literals: Sequence[Literal]) -> bool:
+    """Whether integers equal each other where Spark compares them in the one type that it finds for all of these constants."""
+    kinds = {literal.type for literal in literals}
+    in_doubles = DOUBLE in kinds or (STRING in kinds and any(isinstance(kind, DecimalType) for kind in kinds))
+    plain = [literal.value for literal in literals if literal.type == STRING and _PLAIN_INTEGER.fullmatch(literal.value)]
+    exact = [literal.value for literal in literals if isinstance(literal.value, int | Decimal)]
+    numbers: list[int | Decimal] = [*map(int, plain), *exact]
+    limit = 1 << _EXACT_INTEGER_BITS[DOUBLE]
+    return not in_doubles or all(-limit < number < limit for number in numbers)
+
+
+def _among(literal: Literal, column_type: DataType, time_zone: str) -> Literal | bool:
+    """The constant, of the column's type; False when no value of the column equals it; True when only Spark can say."""
     if literal.type == STRING and column_type in (TIMESTAMP, TIMESTAMP_NTZ):
         return True  # without ANSI mode Spark compares the texts
     found = beside(literal, column_type, time_zone)

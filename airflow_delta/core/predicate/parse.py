@@ -175,16 +175,9 @@ class _Parser:
         if found is None or not literals or not self._compares_bytes(*found):
             return None
         column, field = found
-        values = []
-        for literal in literals:
-            if literal is None:
-                return None
-            value = Literal(None, field.type) if literal.value is None else among(literal, field.type, self.time_zone)
-            if value is True:
-                return None
-            if isinstance(value, Literal):
-                values.append(value)
-        return In(column, tuple(dict.fromkeys(values)))
+        known = [literal for literal in literals if literal is not None]
+        values = among(known, field.type, self.time_zone) if len(known) == len(literals) else None
+        return None if values is None else In(column, tuple(dict.fromkeys(values)))
 
     def _prefix(self, node: Node) -> Expression | None:
         found, pattern = self._find(node.this), written_literal(node.expression)

@@ -2,13 +2,17 @@
 
 import datetime as dt
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 
+from airflow_delta.core.errors import InvalidPredicateError
 from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.core.predicate import is_exact, parse_predicate
 from airflow_delta.core.predicate.row_values import row_values
@@ -152,6 +156,8 @@ LEFT_TO_SPARK = [
     "ts = DATE'2013-01-01 12:00:00'",
     "ntz = date('2013-01-01 12:00')",
     "i = int('0x1')",
+    "l IN (0BD, '9007199254740993')",  # compared as doubles
+    "l IN (0e0, 9007199254740993)",
     "i > CAST('0.00000000000000000000000000000000000001' AS DECIMAL(38, 38))",
     "dec = CAST('1_000' AS DECIMAL(6, 2))",
     "day = '\uff12\uff10\uff11\uff13-01-01'",
@@ -170,9 +176,41 @@ def uncompiled(spark):
         spark.conf.set(key, value)
 
 
-def test_every_comparison_that_is_decided_here_is_decided_as_spark_decides_it(spark):
+@pytest.fixture(scope="module")
+def frame(spark):
+    return spark.createDataFrame(pa.table(COLUMNS)).coalesce(1).cache()
+
+
+def decided(texts):
+    """What the core says of each row, for the texts that it decides."""
     table = pa.table(COLUMNS)
     schema = struct_from_arrow(table.schema)
+
+    def operand(column):
+        values = table[column.name]
+        return pa.compute.struct_field(values, list(column.members)) if column.members else values
+
+    found = {}
+    for text in texts:
+        with suppress(InvalidPredicateError):
+            expression = parse_predicate(text, schema, "t")
+            if is_exact(expression):
+                values = row_values(expression, operand)
+                found[text] = [values.as_py()] * len(table) if isinstance(values, pa.Scalar) else values.to_pylist()
+    return found
+
+
+def decided_by_spark(frame, texts):
+    """What Spark says of each row, for the texts that it does not refuse."""
+    try:
+        rows = frame.selectExpr(*(f"CAST(({text}) AS BOOLEAN) AS p{index}" for index, text in enumerate(texts))).collect()
+    except PySparkException:
+        middle = len(texts) // 2
+        return decided_by_spark(frame, texts[:middle]) | decided_by_spark(frame, texts[middle:]) if middle else {}
+    return {text: [row[index] for row in rows] for index, text in enumerate(texts)}
+
+
+def test_every_comparison_that_is_decided_here_is_decided_as_spark_decides_it(spark, frame):
     compared = [
         text
         for name, literals in LITERALS.items()
@@ -180,26 +218,74 @@ def test_every_comparison_that_is_decided_here_is_decided_as_spark_decides_it(sp
         for op in OPERATORS
         for text in (f"{name} {op} {literal}", f"{literal} {op} {name}")
     ]
-    parsed = {text: parse_predicate(text, schema, "t") for text in [*compared, *OTHERS]}
-    assert [text for text, expression in parsed.items() if not is_exact(expression)] == []
-
-    def operand(column):
-        values = table[column.name]
-        return pa.compute.struct_field(values, list(column.members)) if column.members else values
-
-    ours = {}
-    for text, expression in parsed.items():
-        values = row_values(expression, operand)
-        ours[text] = [values.as_py()] * len(table) if isinstance(values, pa.Scalar) else values.to_pylist()
-    frame = spark.createDataFrame(table).coalesce(1)
-    wanted = list(parsed)
+    wanted = list(dict.fromkeys([*compared, *OTHERS]))
+    ours = decided(wanted)
+    assert [text for text in wanted if text not in ours] == []
     theirs = {}
     with uncompiled(spark):
         for start in range(0, len(wanted), 200):
-            part = wanted[start : start + 200]
-            rows = frame.selectExpr(*(f"CAST(({text}) AS BOOLEAN) AS p{index}" for index, text in enumerate(part))).collect()
-            theirs |= {text: [row[index] for row in rows] for index, text in enumerate(part)}
+            theirs |= decided_by_spark(frame, wanted[start : start + 200])
     assert {text: values for text, values in ours.items() if values != theirs[text]} == {}
+
+
+_WORDS = """
+    2013-01-01 2013-1-1 2013 2013-01-01T12:00 epoch now 9999-12-31 1582-10-10 2013-02-29 \uff12\uff10\uff11\uff13-01-01 0 1 -1
+    +5 1.5 -1.50 .5 5. 1e0 1E2 1e39 -0 -0.0 127 128 300 2147483648 9007199254740993 9223372036854775808 9999.99 1_000 0x1 01
+    0.000000000000000001 0.00000000000000000000000000000000000001 99999999999999999999999999999999999999
+    NaN nan Infinity -inf 1L true t
+"""
+_TYPES = """
+    TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL DECIMAL(6,2) DECIMAL(38,38) DECIMAL(0,0) DECIMAL(1,2) STRING BOOLEAN DATE
+    TIMESTAMP TIMESTAMP_NTZ BINARY
+"""
+_DIGITS = "0 1 5 1.5 .5 5. 128 2147483648 9007199254740993 16777217 1.505 1_000 0x1"
+_TIMES = ["2013-01-01 12:00:00.0005", "2013-01-01 12:00:00Z", "2013-01-01 12:00:00+01:00", " 1 ", ""]
+_NUMBERS = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["", "", "-", "- ", "+", "~"]),
+    st.sampled_from(_DIGITS.split()),
+    st.sampled_from(["", "L", "S", "Y", "D", "F", "BD", "e0", "e-1"]),
+)
+_QUOTED = st.sampled_from([*_WORDS.split(), *_TIMES]).map("'{}'".format)
+_CONSTANTS = st.one_of(
+    _NUMBERS,
+    _QUOTED,
+    st.builds("{}{}".format, st.sampled_from(["DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "date "]), _QUOTED),
+    st.builds("CAST({} AS {})".format, _QUOTED | _NUMBERS, st.sampled_from(_TYPES.split())),
+    st.builds("{}({})".format, st.sampled_from(["int", "bigint", "float", "double", "decimal", "date", "timestamp"]), _QUOTED),
+    st.sampled_from(["NULL", "true", "CAST(CAST('1.5' AS DOUBLE) AS INT)"]),
+)
+_NAMES = st.sampled_from(list(LITERALS))
+_CONDITIONS = st.one_of(
+    st.builds("{} {} {}".format, _NAMES, st.sampled_from(OPERATORS), _CONSTANTS),
+    st.builds("{} {} {}".format, _CONSTANTS, st.sampled_from(OPERATORS), _NAMES),
+    st.builds("{} IN ({}, {})".format, _NAMES, _CONSTANTS, _CONSTANTS),
+    st.builds("{} NOT BETWEEN {} AND {}".format, _NAMES, _CONSTANTS, _CONSTANTS),
+)
+
+
+def decided_otherwise(spark, frame, conditions):
+    """Conditions of which the core and Spark say something else, with what they say."""
+    ours = decided(conditions)
+    with uncompiled(spark):
+        theirs = decided_by_spark(frame, [*ours])
+    return {text: (ours[text], values) for text, values in theirs.items() if values != ours[text]}
+
+
+_MANY_CONDITIONS = st.lists(_CONDITIONS, min_size=100, max_size=100, unique=True)
+
+
+@settings(max_examples=15)
+@given(_MANY_CONDITIONS)
+def test_no_condition_is_decided_otherwise_than_spark_decides_it(spark, frame, conditions):
+    assert decided_otherwise(spark, frame, conditions) == {}
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(_MANY_CONDITIONS)
+def test_a_search_finds_no_condition_that_spark_decides_otherwise(spark, frame, conditions):
+    assert decided_otherwise(spark, frame, conditions) == {}
 
 
 @pytest.mark.parametrize("text", LEFT_TO_SPARK)
