@@ -36,7 +36,7 @@ _CLAUSES = ("COMMENT", "GENERATED", "DEFAULT")
 _SEQUENCE = (("START", "WITH"), ("INCREMENT", "BY"))
 
 _TOKEN = re.compile(
-    r"""(?>\s|--(?:[^\r\n\\]|\\(?!\n))*+|/\*.*?\*/)*+(?:
+    r"""(?>\s|--(?:[^\r\n\\]|\\(?!\n))*|/\*.*?\*/)*+(?:
         (?P<quoted>`(?:[^`]|``)+`)
       | (?P<text>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?"(?:[^"\\]|\\.|"")*")
       | (?P<word>\w+)
