@@ -32,7 +32,7 @@ _TYPES = SPARK.parser_class.TYPE_TOKENS
 _NESTED_TYPES = SPARK.parser_class.NESTED_TYPE_TOKENS
 
 UNPARSABLE = (SqlglotError, RecursionError, ValueError, ArithmeticError)
-"""What parsing and writing a syntax tree may raise; the last two for what stands where a number should, and is none."""
+"""What parsing and writing a syntax tree may raise; the last two for a number that cannot be read."""
 
 _CONTINUATION = "\\\n"
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|(?P<continued>--[^\r\n]*\\\n)|--[^\r\n]*", re.DOTALL)
