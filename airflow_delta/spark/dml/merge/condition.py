@@ -94,12 +94,13 @@ def _key_equality(text: str, schema: StructType) -> KeyEquality | None:
     if not isinstance(tree, exp.EQ) or not tokens or may_lack_plus(tree, text):
         return None
     sides = _split(tokens, {TokenType.EQ})
-    if len(sides) != 2 or not all(sides) or len(_split(tokens, _BESIDE_EQUALITY)) > 1:  # noqa: PLR2004 - an equality has two
+    if len(sides) != 2 or not all(sides):  # noqa: PLR2004 - an equality has two
         return None
+    is_equality = len(_split(tokens, _BESIDE_EQUALITY)) == 1
     left, right = (text[side[0].start : side[-1].end + 1] for side in sides)
     for tree_side, tree_other, other in ((tree.left, tree.right, right), (tree.right, tree.left, left)):
         field = schema.find(tree_side.name) if isinstance(tree_side, exp.Column) and _is_of(tree_side, TARGET) else None
-        if field is not None:
+        if field is not None and (is_equality or isinstance(tree_other, exp.Case)):  # all of CASE … END is one operand
             is_plain = isinstance(tree_other, exp.Column) and _is_of(tree_other, SOURCE)
             plain = tree_other.name if is_plain else None
             return KeyEquality(column=field.name, other=other, source_column=plain, text=text)

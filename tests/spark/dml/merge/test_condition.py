@@ -27,6 +27,7 @@ def keys(text):
             [("id", "source.id"), ("day", "to_date(source.t, 'x AND y')")],
         ),
         ("target.id = source.id AND (target.x = source.x OR source.x IS NULL)", [("id", "source.id")]),
+        ("target.id = CASE WHEN source.a < 1 THEN 2 END", [("id", "CASE WHEN source.a < 1 THEN 2 END")]),
         ("NOT target.id = source.id AND target.x = source.x", [("x", "source.x")]),
     ],
 )
@@ -73,6 +74,7 @@ def test_only_a_column_of_the_source_alone_is_known_by_its_name(other, expected)
         "target.id = source.id BETWEEN 1 AND 2",
         "target.id = source.id LIKE '1%'",
         "target.id = ! source.id",
+        "target.id = CASE WHEN source.a THEN 2 END < 5",
         "target.id = source.id --\\\n+ 1",  # a comment to Spark, to its end
         "NOT target.id = source.id",
         "target.id = source.id = true",
