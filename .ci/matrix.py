@@ -17,6 +17,12 @@ def head(product):
     return f"| {product} | tests | passed | skipped | failed | not run yet | commit |\n|---|---|---|---|---|---|---|"
 
 
+def has_slow_tests(path):
+    """Whether a file of tests has slow ones."""
+    text = path.read_text()
+    return "mark.slow" in text or "slow_after(" in text
+
+
 def run_pytest(python, files, mark, report, minutes, *options):
     """Run these tests, and leave the report once they have ended; as a failed one when they took longer than this."""
     report.parent.mkdir(parents=True, exist_ok=True)

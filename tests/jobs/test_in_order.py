@@ -35,6 +35,7 @@ from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.runner import Backend
 from airflow_delta.jobs.spec import JobSpec
+from tests.slow_cases import slow_after
 
 TOKEN = "0123456789abcdef" * 2
 NOW = round(1_000 * time.time())
@@ -108,17 +109,20 @@ module.execute(Path({folder!r}), backend=module.killing_backend(**{kill!r}))
 
 @pytest.mark.parametrize(
     ("kill", "done"),
-    [
-        ({"before": "create"}, 0),
-        ({"after": "create"}, 1),
-        ({"after": "checkpoint"}, 1),
-        ({"before": "alter"}, 1),
-        ({"after": "alter"}, 2),
-        ({"after": "other"}, 3),
-        ({"after": "vacuum"}, 3),
-        ({"before": "columns"}, 3),
-        ({"after": "columns"}, 4),
-    ],
+    slow_after(
+        5,
+        [
+            ({"before": "create"}, 0),
+            ({"after": "create"}, 1),
+            ({"after": "checkpoint"}, 1),
+            ({"before": "alter"}, 1),
+            ({"after": "alter"}, 2),
+            ({"after": "other"}, 3),
+            ({"after": "vacuum"}, 3),
+            ({"before": "columns"}, 3),
+            ({"after": "columns"}, 4),
+        ],
+    ),
     ids=str,
 )
 def test_a_driver_killed_between_any_two_statements_commits_each_once(tmp_path, kill, done):

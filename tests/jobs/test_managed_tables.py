@@ -30,6 +30,7 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark import DeltaTable, delta_reader
 from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from tests.catalogs.managed_unity import TOKEN, managed_unity
+from tests.slow_cases import slow_after
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def write(orders, *rows):
     return WriteStatement(table=orders.location, source=rows_of(*rows))
 
 
-@pytest.mark.parametrize("orders", ["catalogManaged", "catalogOwned-preview"], indirect=True)
+@pytest.mark.parametrize("orders", slow_after(1, ["catalogManaged", "catalogOwned-preview"]), indirect=True)
 def test_statements_write_merge_update_and_delete_through_the_catalog(orders, execute):
     table = orders.location
     assert execute(write(orders, (1, "a"), (2, "b"), (3, "c")), orders).version == 1

@@ -64,6 +64,7 @@ def content(table):
     return sorted((row["day"], row["flights"]) for row in table.to_pyarrow_table().to_pylist())
 
 
+@pytest.mark.slow
 def test_merges_on_different_days_both_commit_and_neither_is_retried(race):
     table, outcomes = race(
         days(mon=1, tue=1),
@@ -79,6 +80,7 @@ def test_merges_on_different_days_both_commit_and_neither_is_retried(race):
     assert [conflict["rule"] for conflict in conflicts] == [None]
 
 
+@pytest.mark.slow
 def test_of_merges_on_one_row_one_is_retried_and_nothing_is_lost(race):
     table, outcomes = race(
         days(mon=1, tue=1), days(mon=10), days(mon=20), on="target.day = source.day AND target.carrier = source.carrier"

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from airflow.models.xcom import XComModel
 from airflow.sdk import Asset
 from airflow.utils.session import create_session
@@ -33,6 +34,7 @@ def plant_checksum(table, version, histogram):
     (table / "_delta_log" / f"{version:020d}.crc").write_text(json.dumps(content))
 
 
+@pytest.mark.slow
 def test_a_planted_checksum_fails_no_task(empty_table, run_task):
     plant_checksum(
         empty_table, 1, {"sortedBinBoundaries": [0, SMALL_FILE], "fileCounts": ["many", "few"], "totalBytes": [1, 0]}

@@ -57,6 +57,7 @@ from airflow_delta.operators import (
 )
 from airflow_delta.operators.task_delta import delta_task
 from airflow_delta.sensors import DeltaCommitSensor
+from tests.slow_cases import slow_after
 
 ALL = [getattr(operators, name) for name in operators.__all__ if name.endswith("Operator")]
 ALL.append(DeltaCommitSensor)
@@ -250,7 +251,7 @@ def test_only_what_was_given_is_shown_as_rendered():
 VALUES = {"no": False, "yes": True, "text": "False", "word": "maybe", "reader": 3}
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+@pytest.mark.parametrize("native", slow_after(1, [False, True]), ids=["text", "native"])
 @pytest.mark.parametrize(("param", "is_dry"), [("no", False), ("yes", True), ("text", False)])
 def test_a_rendered_dry_run_does_what_it_says(empty_table, run_task, monkeypatch, native, param, is_dry):
     lines = []

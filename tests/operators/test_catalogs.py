@@ -145,6 +145,7 @@ def maintain(table, **arguments):
     return DeltaMaintenanceOperator(task_id="maintain", table=str(table), delta_conn_id="lake", engine="worker", **arguments)
 
 
+@pytest.mark.slow
 def test_a_missing_name_is_a_finding_and_maintenance_makes_it(unity, tmp_path, run_task):
     root = tmp_path / "sales" / "orders"
     run_task(lambda: create(table=str(root)), dag_id="by_path")

@@ -67,6 +67,7 @@ def test_update_assigns_and_reads_them(spark, execute, table):
     assert rows(spark, table) == [(1, "x", 1, "y", "z"), (2, "x!", 3, "z", "y"), (3, "x", 3, "y", "z"), (4, "x", 4, "y", "z")]
 
 
+@pytest.mark.slow
 def test_delete_finds_rows_by_them(spark, execute, table):
     where = "`a.b` = 'y' AND target.`select` < 4 AND `a``b` = 'z' AND `default` <> 'd'"
     assert execute(DeltaDeleteOperator, table=table, where=where).version == 1
@@ -93,6 +94,7 @@ def test_merge_matches_on_them_updates_and_inserts_them(spark, execute, table):
     ]
 
 
+@pytest.mark.slow
 def test_merge_of_all_columns_on_a_key_that_is_a_word_of_sql(spark, execute, table):
     source = SqlSource(
         "SELECT 20L AS id, 'd' AS `default`, `select`, 'ab' AS `a.b`, 't' AS `a``b` FROM VALUES (2L), (7L) AS s(`select`)"
@@ -103,6 +105,7 @@ def test_merge_of_all_columns_on_a_key_that_is_a_word_of_sql(spark, execute, tab
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_insert_appends_and_replaces_them(spark, execute, table):
     execute(DeltaWriteOperator, table=table, source=MERGED, mode="append")
     assert [row[0] for row in rows(spark, table)] == [1, 2, 2, 3, 3, 4, 9]
@@ -116,6 +119,7 @@ def test_insert_appends_and_replaces_them(spark, execute, table):
     assert [row[0] for row in rows(spark, table)] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_texts_of_statements_name_them(spark, execute, table):
     name = f"delta.`{table}`"
     execute(

@@ -250,6 +250,7 @@ def test_a_name_that_is_dropped_while_the_triggerer_waits_does_not_undo_the_comm
     assert run.result["table"] == str(empty_table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

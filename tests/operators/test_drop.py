@@ -124,6 +124,7 @@ os._exit(0)
 """Knows the name, refuses to drop it, and has it no longer."""
 
 
+@pytest.mark.slow
 def test_a_deferrable_drop_that_spark_s_catalog_refused_looks_for_the_name_again(
     monkeypatch, tmp_path, recording_submit, run_task
 ):
@@ -182,6 +183,7 @@ def test_before_airflow_3_3_a_run_that_was_deleted_and_made_again_drops_anew(tmp
     assert names(hour, try_number).earlier() == (orders if is_found else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("if_exists", [True, False])
 def test_a_retry_that_cannot_know_what_was_dropped_says_that_files_may_be_left(unity, orders, run_task, monkeypatch, if_exists):
     lake = json.loads(os.environ["AIRFLOW_CONN_LAKE"])

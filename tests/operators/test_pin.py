@@ -258,6 +258,7 @@ def forget(table):
         (table / "_delta_log" / f"{version:020}.json").unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "error"), [(forget, VersionNotFoundError), (remake, TableReplacedError)])
 def test_a_kept_version_that_is_gone_fails_the_task_without_another_try(table, run_task, clear_once, change, error):
     def more(pin):
@@ -293,6 +294,7 @@ def test_every_mapped_task_has_its_own_pin(table, run_dag):
     assert sorted((pin["map_index"], pin["version"]) for pin in pins(table)) == [(0, 1), (1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["version", "macro"])
 def test_in_a_mapped_task_group_each_task_gets_the_version_that_was_pinned_for_its_index(table, tmp_path, run_dag, how):
     commit(tmp_path / "other", 0)
@@ -358,6 +360,7 @@ def test_a_vacuum_keeps_what_a_running_run_has_pinned_and_lets_go_of_it_afterwar
     assert not is_readable(table, 1)
 
 
+@pytest.mark.slow
 def test_pins_of_runs_that_this_airflow_does_not_know_stay(table, run_task):
     run_task(lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(1)), dag_id="here")
     (path,) = (table / "_airflow_delta" / "pins").glob("*.json")

@@ -31,6 +31,7 @@ from airflow_delta.operators import (
     DeltaUpdateOperator,
     SqlSource,
 )
+from tests.slow_cases import slow_after
 
 NOW = round(1_000 * time.time())
 
@@ -337,7 +338,7 @@ def staging(operator, table, submit):
 
 
 @pytest.mark.parametrize(
-    ("operator", "staged", "name"), [*((operator, True, "abc") for operator in STAGING), ("merge", False, None)]
+    ("operator", "staged", "name"), slow_after(3, [("merge", False, None), *((operator, True, "abc") for operator in STAGING)])
 )
 def test_a_task_that_stages_pushes_the_handle(empty_table, recording_submit, run_task, operator, staged, name):
     submit, pulled = recording_submit(STAGED.format(staged=staged)), []

@@ -33,6 +33,7 @@ from airflow_delta.operators import (
     DeltaSqlOperator,
     DeltaStatementsOperator,
 )
+from tests.slow_cases import slow_after
 
 IN_PROCESS = """
 from airflow_delta.core.delta_log import DeltaLog
@@ -123,27 +124,30 @@ def test_a_table_of_several_statements_that_cannot_be_published_is_a_warning_of_
 
 @pytest.mark.parametrize(
     ("texts", "name", "columns"),
-    [
-        (["CREATE TABLE sales.orders (id BIGINT, day DATE) USING DELTA"], ORDERS, ["id", "day"]),
-        (
-            ["CREATE TABLE sales.orders (id BIGINT) USING DELTA", "ALTER TABLE sales.orders ADD COLUMN note STRING"],
-            ORDERS,
-            ["id", "note"],
-        ),
-        (
-            [
-                "CREATE TABLE sales.orders (id BIGINT) USING DELTA",
-                "CREATE OR REPLACE TABLE sales.orders (day DATE) USING DELTA",
-            ],
-            ORDERS,
-            ["day"],
-        ),
-        (
-            ["CREATE TABLE sales.orders (id BIGINT) USING DELTA", "CREATE TABLE sales.copy SHALLOW CLONE sales.orders"],
-            COPY,
-            ["id"],
-        ),
-    ],
+    slow_after(
+        2,
+        [
+            (["CREATE TABLE sales.orders (id BIGINT, day DATE) USING DELTA"], ORDERS, ["id", "day"]),
+            (
+                ["CREATE TABLE sales.orders (id BIGINT) USING DELTA", "ALTER TABLE sales.orders ADD COLUMN note STRING"],
+                ORDERS,
+                ["id", "note"],
+            ),
+            (
+                [
+                    "CREATE TABLE sales.orders (id BIGINT) USING DELTA",
+                    "CREATE OR REPLACE TABLE sales.orders (day DATE) USING DELTA",
+                ],
+                ORDERS,
+                ["day"],
+            ),
+            (
+                ["CREATE TABLE sales.orders (id BIGINT) USING DELTA", "CREATE TABLE sales.copy SHALLOW CLONE sales.orders"],
+                COPY,
+                ["id"],
+            ),
+        ],
+    ),
     ids=["created", "altered", "replaced", "cloned"],
 )
 def test_a_table_that_only_the_text_names_is_published(unity, tmp_path, submitted, run_task, texts, name, columns):

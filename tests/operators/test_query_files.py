@@ -71,6 +71,7 @@ def test_a_query_whose_file_is_missing_fails_when_the_task_runs(dag_of, is_parse
         rendered(task, dag, is_parsed=is_parsed)
 
 
+@pytest.mark.slow
 def test_mapped_tasks_read_a_file_each(dag_of, empty_table, recording_submit, run_dag):
     submit = recording_submit()
     with dag_of() as dag:

@@ -27,6 +27,7 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.write.write import write
+from tests.slow_cases import slow_after
 from tests.spark.session_settings import session_settings
 
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
@@ -115,6 +116,7 @@ def test_a_delete_and_an_update_find_their_rows(spark, log):
         assert set(core["c"].to_pylist()) == {"a  ", "b  "}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapping", ["name", "none"])
 def test_rows_are_written_and_read_where_members_beside_a_length_come_and_go(spark, table, write_rows, mapping):
     """Spark takes the declared type for the type: a text that is none of today's members makes columns of its own."""
@@ -171,7 +173,7 @@ def test_every_statement_checks_the_padded_text(spark, checked, write_rows):
 
 
 @pytest.mark.parametrize("partition_columns", [(), ("c",)], ids=["plain", "partitioned"])
-@pytest.mark.parametrize("pads", ["true", "false"])
+@pytest.mark.parametrize("pads", slow_after(1, ["true", "false"]))
 def test_a_replaced_range_takes_the_rows_that_a_read_finds_in_it(spark, table, write_rows, pads, partition_columns):
     with session_settings(spark, {"spark.sql.readSideCharPadding": pads}):
         log = DeltaLog.for_table(table)

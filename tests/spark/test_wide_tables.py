@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatchedInsert, SqlSource
 from airflow_delta.spark.dml.merge.merge import merge
+from tests.slow_cases import slow_after
 
 NAMES = [f"c{number}" for number in range(1, 300)]
 KINDS = ("CAST(id * {0} AS INT)", "id / {0}", "concat('v', id + {0})", "id + {0}")
@@ -39,13 +40,16 @@ def test_a_written_table_holds_what_spark_computes_with_statistics_of_the_first_
 
 @pytest.mark.parametrize(
     "clauses",
-    [
-        [MatchedUpdate(), NotMatchedInsert()],
+    slow_after(
+        1,
         [
-            MatchedUpdate(assignments={name.upper(): f"source.{name}" for name in NAMES}),
-            NotMatchedInsert(assignments={name: f"source.{name}" for name in ("key", *NAMES)}),
+            [MatchedUpdate(), NotMatchedInsert()],
+            [
+                MatchedUpdate(assignments={name.upper(): f"source.{name}" for name in NAMES}),
+                NotMatchedInsert(assignments={name: f"source.{name}" for name in ("key", *NAMES)}),
+            ],
         ],
-    ],
+    ),
     ids=["every column by a star", "every column by its name"],
 )
 def test_a_merge_updates_and_inserts_whole_rows(spark, written, clauses):

@@ -35,7 +35,7 @@ def kill(scenario_check, number, run_killed):
     discard(root)
 
 
-@pytest.mark.parametrize("scenario_check", names[::3], indirect=True)
+@pytest.mark.parametrize("scenario_check", names[::6], indirect=True)
 def test_killed_at_some_points_the_table_reads_as_before_or_after(scenario_check, run_killed):
     places = range(events(scenario_check, run_killed))
     for number in Random(scenario_check.scenario.name).sample(places, min(len(places), IN_SAMPLE)):  # seeded by a text

@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.models.walked_table import WalkedTable
 
-QUICK, ALL = 6, 320
+QUICK, ALL = 3, 320
 
 
 def walk(directory, duckdb, seed, steps):

@@ -16,13 +16,15 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.table_properties import is_append_only
 from tests.golden_tables import TABLES
+from tests.slow_cases import slow_after
 
 DAY = 86_400_000
 OPERATION = Operation(name="WRITE")
 NAMES = sorted(path.parent.name for path in TABLES.glob("*/table"))
+EVERY_THIRD, OTHERS = NAMES[::3], [name for number, name in enumerate(NAMES) if number % 3]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=slow_after(len(EVERY_THIRD), EVERY_THIRD + OTHERS))
 def table(request, golden_table):
     """A copy of the table, whose files are all old."""
     root = golden_table(request.param)

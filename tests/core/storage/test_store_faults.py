@@ -99,7 +99,13 @@ def test_a_412_says_that_the_version_is_taken_however_it_is_worded(store, proxy,
 
 
 @pytest.mark.parametrize(
-    "answer", [s3_error(500, "InternalError"), s3_error(503, "SlowDown"), s3_error(400, "RequestTimeout"), None]
+    "answer",
+    [
+        s3_error(500, "InternalError"),
+        pytest.param(s3_error(503, "SlowDown"), marks=pytest.mark.slow),
+        pytest.param(s3_error(400, "RequestTimeout"), marks=pytest.mark.slow),
+        None,
+    ],
 )
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_put_without_a_clear_answer_is_not_taken_for_a_verdict(store, proxy, answer, arrives):

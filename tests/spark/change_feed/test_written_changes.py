@@ -20,6 +20,7 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
+from tests.slow_cases import slow_after
 
 DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -37,7 +38,7 @@ def table20(recorded):
     return make
 
 
-@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("partitioned", slow_after(1, [True, False]))
 def test_changed_rows_of_rewritten_files_are_recorded_beside_them(table20, partitioned):
     table = table20(partitioned=partitioned)
 
@@ -72,6 +73,7 @@ def test_a_row_that_moves_to_another_partition_leaves_the_old_one_and_is_new_in_
     ]
 
 
+@pytest.mark.slow
 def test_appends_whole_files_and_moved_rows_need_no_change_files(spark, table20):
     table = table20(partitioned=True)
     assert table.check() == table.by_spark(table.log.refresh().version)

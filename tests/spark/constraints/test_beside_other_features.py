@@ -6,6 +6,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.statements import UPSERT, MatchedUpdate, NotMatchedInsert, OptimizeStatement
 from airflow_delta.spark.optimize.optimize import optimize
+from tests.slow_cases import slow_after
 
 FEATURES = {
     "delta.columnMapping.mode": "name",
@@ -43,7 +44,9 @@ def test_all_constraints_are_enforced_beside_all_features(create, write_rows, ch
 
 @pytest.mark.parametrize("numbers", ["ALWAYS", "BY DEFAULT"])
 @pytest.mark.parametrize(
-    "clauses", [UPSERT, [MatchedUpdate(), NotMatchedInsert(assignments={"id": "source.id"})]], ids=["*", "listed"]
+    "clauses",
+    slow_after(1, [UPSERT, [MatchedUpdate(), NotMatchedInsert(assignments={"id": "source.id"})]]),
+    ids=["*", "listed"],
 )
 def test_a_column_generated_from_an_identity_column_follows_its_numbers(
     create, write_rows, change, put_together, seen, column, numbers, clauses

@@ -48,6 +48,7 @@ def at_once(spark, table):
     return run
 
 
+@pytest.mark.slow
 def test_two_appends_and_a_merge_give_every_number_once(create, write_rows, at_once, seen, table, column):
     create("k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, s STRING")
     write_rows("SELECT id, 'first' AS s FROM range(2)")

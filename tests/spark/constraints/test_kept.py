@@ -11,6 +11,7 @@ from airflow_delta.core.schema import StructType, parse_schema, schema_json
 from airflow_delta.core.statements import UPSERT, MatchedUpdate, NotMatchedInsert, WriteMode
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.errors import TableRuleUnreadableError
+from tests.slow_cases import slow_after
 
 DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -63,7 +64,7 @@ def test_a_constraint_on_a_partition_column_and_a_member_of_a_struct(create, wri
     assert reference_rows(columns="id") == [(1,)]
 
 
-@pytest.mark.parametrize("properties", [{}, DELETION_VECTORS])
+@pytest.mark.parametrize("properties", slow_after(1, [DELETION_VECTORS, {}]))
 def test_an_update_violates_no_constraint_also_of_columns_that_it_does_not_touch(create, write_rows, change, seen, properties):
     create("id BIGINT, v BIGINT, w BIGINT, z BIGINT", constraints={"sum": "v + w < 10", "z": "z >= 0"}, properties=properties)
     write_rows("SELECT id, id AS v, id AS w, 0L AS z FROM range(4)")
@@ -78,7 +79,7 @@ def test_an_update_violates_no_constraint_also_of_columns_that_it_does_not_touch
     assert seen("id, v, w") == [(0, 0, 0), (1, 1, 2), (2, 2, 3), (3, 3, 4)]
 
 
-@pytest.mark.parametrize("properties", [{}, DELETION_VECTORS])
+@pytest.mark.parametrize("properties", slow_after(1, [DELETION_VECTORS, {}]))
 def test_an_update_puts_no_null_where_there_must_be_none_at_any_depth(create, write_rows, change, seen, properties):
     create("id BIGINT, v INT NOT NULL, s STRUCT<x: INT NOT NULL>, l ARRAY<STRUCT<y: INT NOT NULL>>", properties=properties)
     write_rows("SELECT id, 1 AS v, named_struct('x', 1) AS s, array(named_struct('y', 1)) AS l FROM range(3)")
@@ -159,7 +160,7 @@ def test_an_invariant_that_is_no_document_is_named(create, write_rows, with_colu
         write_rows("SELECT 1L AS id")
 
 
-@pytest.mark.parametrize("properties", [{}, DELETION_VECTORS])
+@pytest.mark.parametrize("properties", slow_after(1, [DELETION_VECTORS, {}]))
 def test_a_text_that_is_longer_than_its_column_takes(
     create, write_rows, change, put_together, with_column_metadata, seen, properties
 ):

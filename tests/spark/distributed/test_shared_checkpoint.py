@@ -224,6 +224,7 @@ def test_a_checkpoint_goes_on_from_the_one_before_and_forgets_old_tombstones(spa
     assert sorted(snapshot.to_arrow().read_all()["n"].to_pylist()) == [0, 1, 2, 4, 5, 6, 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["header", "files"])
 def test_a_broken_checkpoint_is_made_up_for_by_what_is_left(spark, table, damage):
     log = table.log
@@ -268,6 +269,7 @@ def test_two_live_files_of_one_path_are_an_error(spark, tmp_path):
     assert list_log(log.store).checkpoints == ()
 
 
+@pytest.mark.slow
 def test_a_commit_that_is_not_json_is_an_error(spark, table):
     table.log.store.write(commit_path(11), b'{"add": {"path": \n')
     with pytest.raises(CorruptLogError) as caught:
@@ -327,6 +329,7 @@ def test_a_job_asks_the_setting(spark, table):
     assert len(list((table.root / "_delta_log").glob("*.checkpoint.0*"))) == 2
 
 
+@pytest.mark.slow
 def test_an_older_version_gets_its_checkpoint_unless_the_table_protects_it(spark, table):
     assert (shared(spark, table.log, 4).version, hint_of(table.log.store)["version"]) == (4, 4)
     shared(spark, table.log, 9)

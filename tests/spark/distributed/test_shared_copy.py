@@ -49,6 +49,7 @@ def test_workers_copy_a_table_from_disk_to_s3_and_back(spark, marked, s3, tmp_pa
     assert Counter(map(str, map(tuple, DeltaTable.forPath(spark, back.table_uri).toDF().collect()))).total() == expected.total()
 
 
+@pytest.mark.slow
 def test_workers_copy_between_tables_of_one_bucket(spark, s3):  # noqa: F811 - the fixture
     source = S3Table(spark, s3)
     source.write_rows("SELECT /*+ REPARTITION(4) */ id, id % 2 AS p FROM range(40)", partition_by=("p",))
@@ -81,6 +82,7 @@ def test_a_storage_that_workers_do_not_reach_is_refused_before_anything_is_copie
         SparkFileCopier(spark).copy(InMemoryLogStore("hdfs://lake/t"), marked.store, "folder", pa.table({}))
 
 
+@pytest.mark.slow
 def test_a_clone_of_a_clone_of_workers_is_read_by_deltalake(spark, table, write_rows, tmp_path):
     write_rows("SELECT id, CAST(id % 3 AS STRING) || ' ü%' AS p FROM range(9)", partition_by=("p",))
     DeltaLog.for_table(table).deep_clone(str(tmp_path / "first"), copier=SparkFileCopier(spark))

@@ -39,6 +39,7 @@ def test_workers_find_every_file_that_the_driver_finds(spark, s3_table):
     assert {path for path, *_ in by_driver} > set(ODD)
 
 
+@pytest.mark.slow
 def test_the_driver_lists_where_arrow_learns_no_times(spark, s3_table):
     options = s3_table.store.options  # with what only s3fs knows
     options = {**options, "client_kwargs": {**options.get("client_kwargs", {}), "verify": False}}
@@ -69,6 +70,7 @@ def test_the_driver_deletes_where_workers_lack_the_package(spark, s3_table, monk
     assert "deep/er/still/x" not in s3_table.files()
 
 
+@pytest.mark.slow
 def test_files_that_workers_could_not_delete_are_reported(spark, s3_table, monkeypatch):
     class Failing:
         def __init__(self, **_):

@@ -125,6 +125,7 @@ def test_rows_that_match_nothing_of_the_source_are_found_in_every_file(spark, fi
     assert merge(spark, DeltaLog.for_table(filled), statement).metrics["numTargetRowsDeleted"] == FILES * ROWS - 5
 
 
+@pytest.mark.slow
 @sees_filters
 @pytest.mark.parametrize("properties", [{}, {"airflow_delta.bloomFilter.numItems": "1000"}], ids=["counted", "given"])
 def test_our_reader_and_duckdb_find_every_value_of_every_type_that_sparks_writer_put_in(write_rows, table, properties):

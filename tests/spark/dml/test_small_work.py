@@ -35,6 +35,7 @@ from airflow_delta.spark.rewrite import rewrite
 from airflow_delta.spark.rewrite.rewrite import FileRewrite
 from airflow_delta.spark.spark_features import takes_layout_as_option
 from airflow_delta.spark.statement import sources, staged_rows
+from tests.slow_cases import slow_after
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING), StructField("at", STRING)))
 ROWS = "SELECT id, concat('bird ', id) AS name, IF(id < 6, 'sea', 'wood') AS at FROM range(10)"
@@ -199,6 +200,7 @@ def test_few_changes_that_this_process_keeps_are_applied_to_large_files_by_worke
     assert duckdb_connection.sql(f"""SELECT id, name, "at" FROM delta_scan('{table}') ORDER BY id""").fetchall() == MERGED_ROWS
 
 
+@pytest.mark.slow
 def test_they_leave_the_same_change_feed(spark, table, monkeypatch):
     feeds = []
     for place, is_here in ((table, False), (f"{table}-here", True)):
@@ -225,14 +227,17 @@ def test_a_missing_data_file_is_the_error_that_a_worker_would_raise(spark, write
 
 @pytest.mark.parametrize(
     ("on", "clauses"),
-    [
-        ("target.id = source.id", UPSERT),
-        ("source.ID = target.id AND target.name <> source.name", UPSERT),
-        ("target.id = source.id + 0", UPSERT),
-        ("target.at = source.at AND target.id = source.id", (MatchedDelete(condition="source.name IS NULL"), *UPSERT)),
-        ("target.id < source.id AND source.id = 1", (MatchedUpdate(assignments={"name": "source.name"}),)),
-        ("target.id = source.id", (*UPSERT, NotMatchedBySourceDelete(condition="target.id = 9"))),
-    ],
+    slow_after(
+        3,
+        [
+            ("target.id = source.id", UPSERT),
+            ("source.ID = target.id AND target.name <> source.name", UPSERT),
+            ("target.id = source.id + 0", UPSERT),
+            ("target.at = source.at AND target.id = source.id", (MatchedDelete(condition="source.name IS NULL"), *UPSERT)),
+            ("target.id < source.id AND source.id = 1", (MatchedUpdate(assignments={"name": "source.name"}),)),
+            ("target.id = source.id", (*UPSERT, NotMatchedBySourceDelete(condition="target.id = 9"))),
+        ],
+    ),
 )
 def test_a_merge_from_a_small_table_is_the_same_by_either_reader(spark, write_rows, tmp_path, here, monkeypatch, on, clauses):
     feed = str(tmp_path / "feed")

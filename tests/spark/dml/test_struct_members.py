@@ -75,6 +75,7 @@ def test_an_update_of_members_keeps_the_others_at_any_depth(spark, nested):
     }
 
 
+@pytest.mark.slow
 def test_a_null_struct_becomes_one_with_the_assigned_member_alone(spark, nested):
     assert change(spark, nested, {"s.a": "7"}, "id = 3").metrics["numUpdatedRows"] == 1
     assert structs(nested) == {1: ONE, 2: TWO, 3: {"a": 7, "B-c": None, "in": None}}
@@ -104,6 +105,7 @@ def test_a_merge_assigns_members_in_matched_and_unmatched_rows(spark, nested, ta
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("properties", [RECORDED, DELETION_VECTORS], ids=["files", "deletion_vectors"])
 def test_the_change_feed_holds_the_whole_struct_before_and_after(spark, write_rows, table, properties):
     write_rows(ROWS, properties=properties)

@@ -33,6 +33,7 @@ from airflow_delta.spark.io.float_order import has_float_members
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.write.write import write
+from tests.slow_cases import slow_after
 
 NAN = math.nan
 FLOATS = [NAN, 1.0, -0.0, None]
@@ -53,18 +54,18 @@ FOUND = {
     "x IN (double('NaN'), 7)": [0],
     "NOT x <= 100": [0],
     "x >= 1 AND length(text) > 0": [0, 1],
-    "f > 100": [0],
     "s.in.y > 100": [0],
     "x = 0.0": [2],
+    "x < 0.5": [2],
+    "f > 100": [0],
     "f = 0.0": [2],
     "s.in.y = 0.0": [2],
-    "x < 0.5": [2],
     "x IS NULL": [3],
 }
-by_condition = pytest.mark.parametrize(("where", "ids"), FOUND.items(), ids=FOUND)
+by_condition = pytest.mark.parametrize(("where", "ids"), slow_after(8, FOUND.items()), ids=FOUND)
 
 
-@pytest.fixture(params=["none", "name"])
+@pytest.fixture(params=slow_after(1, ["name", "none"]))
 def floats(request, table):
     """A table of them, with and without column mapping."""
     write_deltalake(table, ROWS)

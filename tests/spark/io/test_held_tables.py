@@ -20,6 +20,7 @@ from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.session import explained
 from airflow_delta.spark.statement.sources import open_source
 from airflow_delta.spark.write.write import write
+from tests.slow_cases import slow_after
 
 COLUMNS = (
     "id BIGINT NOT NULL, t TIMESTAMP, n TIMESTAMP_NTZ, d DATE COMMENT 'the day', x DECIMAL(20, 2), f DOUBLE, b BINARY, "
@@ -62,8 +63,11 @@ def make(spark, table, tmp_path, **properties):
 
 @pytest.mark.parametrize(
     "properties",
-    [{}, {"delta.columnMapping.mode": "name"}, {"delta.columnMapping.mode": "id"}, {"delta.enableDeletionVectors": "true"}],
-    ids=["plain", "mapped by name", "mapped by id", "with deletion vectors"],
+    slow_after(
+        2,
+        [{"delta.columnMapping.mode": "name"}, {"delta.enableDeletionVectors": "true"}, {"delta.columnMapping.mode": "id"}, {}],
+    ),
+    ids=["mapped by name", "with deletion vectors", "mapped by id", "plain"],
 )
 def test_rows_and_columns_are_those_that_spark_reads(spark, table, tmp_path, properties):
     log = make(spark, table, tmp_path, **properties)

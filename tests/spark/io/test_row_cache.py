@@ -33,6 +33,7 @@ from airflow_delta.spark.io import row_cache, small_work
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.session import has_executors
 from airflow_delta.spark.write.write import write
+from tests.slow_cases import slow_after
 from tests.spark.sessions import new_session
 
 NUMBERED = "id BIGINT, v BIGINT, k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1)"
@@ -93,7 +94,7 @@ STATEMENTS = {
 
 
 @pytest.mark.classic(reason="counts what the JVM keeps")
-@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize("name", slow_after(4, STATEMENTS))
 def test_what_a_statement_keeps_is_released_at_its_end(spark, table, place, cached, unknown_files, name):
     statement, values = STATEMENTS[name]
     before = cached()
@@ -147,7 +148,7 @@ FAILURES = {
 
 
 @pytest.mark.classic(reason="counts what the JVM keeps")
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", slow_after(4, FAILURES))
 def test_what_a_statement_keeps_is_released_when_it_fails(spark, table, place, cached, unknown_files, name):
     statement, error = FAILURES[name]
     before = cached()

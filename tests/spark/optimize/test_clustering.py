@@ -23,6 +23,7 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.errors import UnsuitableColumnsError
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
+from tests.slow_cases import slow_after
 
 SCHEMA = StructType(
     (
@@ -132,7 +133,7 @@ def test_columns_that_do_not_suit_are_all_named(spark, table):
         run(spark, log, full=True)
 
 
-@pytest.mark.parametrize("mode", ["none", "name", "id"])
+@pytest.mark.parametrize("mode", slow_after(1, ["name", "id", "none"]))
 def test_mapped_columns_nested_ones_and_hidden_rows(spark, table, mode, duckdb_connection):
     log = DeltaLog.for_table(table)
     properties = {"delta.columnMapping.mode": mode, "delta.enableDeletionVectors": "true"}

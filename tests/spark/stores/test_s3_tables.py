@@ -53,6 +53,7 @@ def test_rows_are_written_appended_overwritten_and_replaced(s3_table):
     }
 
 
+@pytest.mark.slow
 def test_statistics_of_what_workers_wrote_prune_files(spark, s3_table):
     s3_table.write_rows(TEN, partition_by=("p",))
     snapshot = s3_table.log.snapshot()
@@ -83,6 +84,7 @@ def test_rows_are_merged_updated_and_deleted(spark, s3_table):
     assert s3_table.by_core() == s3_table.by_deltalake()
 
 
+@pytest.mark.slow
 def test_deletion_vectors_hide_rows(spark, s3_table):
     s3_table.write_rows(TEN)
     s3_table.log.alter().set_properties({"delta.enableDeletionVectors": "true"})
@@ -100,6 +102,7 @@ def test_deletion_vectors_hide_rows(spark, s3_table):
     assert [tuple(row) for row in shown] == expected
 
 
+@pytest.mark.slow
 def test_small_files_are_compacted(spark, s3_table):
     for number in range(3):
         s3_table.write_rows(f"SELECT {number}L AS id")
@@ -137,6 +140,7 @@ def test_what_fails_leaves_no_object(s3_table):
     assert s3_table.files() == s3_table.live()
 
 
+@pytest.mark.slow
 def test_a_task_that_was_killed_leaves_nothing_that_counts(spark, s3_table):
     """A task dies with a first file written: one task alone, as Spark waits for no other one when it gives up."""
     s3_table.write_rows("SELECT 100L AS id")

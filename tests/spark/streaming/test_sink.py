@@ -183,6 +183,7 @@ def test_a_merge_that_changes_nothing_is_noted_too(spark, table):
     assert ids(table) == [0, 5]
 
 
+@pytest.mark.slow
 def test_the_whole_result_of_a_complete_query_replaces_the_last_one(spark, table, source, feed, tmp_path):
     feed([0, 1])
     for expected in ([("a", 2)], [("a", 2), ("b", 1)]):

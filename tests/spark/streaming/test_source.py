@@ -88,6 +88,7 @@ def test_a_time_before_the_oldest_commit_starts_with_it_whatever_versions_can_be
     assert (started.version, started.is_snapshot) == (1, False)
 
 
+@pytest.mark.slow
 def test_removed_rows_end_a_stream_unless_its_options_skip_them(table, append, stream):
     append(0, 3)
     assert ids(stream()) == [[0, 1, 2]]
@@ -130,12 +131,14 @@ def test_a_new_column_ends_the_running_stream_and_a_restart_reads_on(spark, tabl
     assert [rows for _, rows in kept()] == [[(0,)], [(1, "new")]]
 
 
+@pytest.mark.slow
 def test_a_backlog_of_fewer_columns_is_read_with_nulls(table, append, stream):
     append(0, 1)
     write_deltalake(table, pa.table({"id": [1], "note": ["new"]}), mode="append", schema_mode="merge")
     assert stream(startingVersion=0) == {0: [(0, None), (1, "new")]}
 
 
+@pytest.mark.slow
 def test_commits_that_were_cleaned_up_before_they_were_read_are_an_error(table, append, stream):
     append(0, 1)
     stream()
@@ -174,6 +177,7 @@ def test_an_offset_does_not_wait_behind_many_commits_without_rows(table, append)
     assert (end.version, len(tail.between(start, end))) == (21, 0)
 
 
+@pytest.mark.slow
 def test_another_table_at_the_same_path_is_an_error(table, append, stream):
     append(0, 1)
     stream()
@@ -185,6 +189,7 @@ def test_another_table_at_the_same_path_is_an_error(table, append, stream):
         stream()
 
 
+@pytest.mark.slow
 def test_partitions_old_dates_nested_values_and_hidden_rows_arrive_as_a_read_shows_them(write_rows, stream, spark, table):
     write_rows(
         "SELECT id, if(id = 2, NULL, concat('a/b=%', id)) AS p, DATE'1500-03-01' + CAST(id AS INT) AS d, "
@@ -197,6 +202,7 @@ def test_partitions_old_dates_nested_values_and_hidden_rows_arrive_as_a_read_sho
     assert stream(columns=columns) == {0: sorted(tuple(row) for row in expected.selectExpr(columns).collect())}
 
 
+@pytest.mark.slow
 def test_texts_are_padded_and_compared_as_a_read_shows_them(spark, table, write_rows, stream):
     columns = parse_struct("c CHAR(3), s STRUCT<n: CHAR(2)>, p CHAR(4), t STRING COLLATE UTF8_LCASE")
     DeltaLog.for_table(table).create(NewTable(schema=columns, partition_columns=("p",)))
@@ -246,6 +252,7 @@ def test_a_missing_table_is_an_error_at_once_and_a_missing_version_where_a_new_s
         stream(startingVersion=7)
 
 
+@pytest.mark.slow
 def test_a_stream_that_goes_on_does_not_need_the_version_that_it_began_with(table, append, stream):
     append(0, 1)
     assert ids(stream(startingVersion=0)) == [[0]]

@@ -28,6 +28,7 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.copy_into import copy_into
 from tests.core.iceberg_tables import field_ids
+from tests.slow_cases import slow_after
 
 NESTED = "id * 10 AS v, array(array(id), null) AS l, map('k', named_struct('x', array(id))) AS m"
 PLAIN = "id * 10 AS v, named_struct('x', id) AS s, CAST(id AS DECIMAL(9, 2)) AS d"
@@ -87,7 +88,7 @@ def check_files(table):
         assert all(names.index(physical_name(field)) < last[0] for field in stored.fields)
 
 
-@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("here", slow_after(1, [False, True]))
 @pytest.mark.parametrize("case", [pytest.param(case, marks=[] if case == "V2" else pytest.mark.slow) for case in CASES])
 def test_every_statement_writes_files_as_icebergs_readers_need_them(spark, table, write_rows, seen, monkeypatch, case, here):
     properties, columns = CASES[case]

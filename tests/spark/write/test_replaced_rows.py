@@ -21,6 +21,7 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.write import write as write_module
 from airflow_delta.spark.write.replaced_files import plan_replacement
 from tests.core.builders import metadata, protocol
+from tests.slow_cases import slow_after
 from tests.spark.session_settings import session_settings, zone_of_another_day
 
 ROWS = "SELECT id, IF(id = 4, NULL, id * 10) AS v, CAST(id % 2 AS STRING) AS p FROM range({}, {}, 1, 1)"
@@ -66,7 +67,7 @@ def test_files_of_which_all_rows_go_are_not_opened_and_others_get_deletion_vecto
     assert sum(deletion_vector["cardinality"].as_py() for deletion_vector in deletion_vectors) == 1
 
 
-@pytest.mark.parametrize("mapping", ["none", "id"])
+@pytest.mark.parametrize("mapping", slow_after(1, ["id", "none"]))
 @pytest.mark.parametrize("vectors", ["true", "false"])
 def test_a_range_of_which_no_file_can_hold_a_row_gets_its_rows_beside_all_others(write_rows, seen, latest, mapping, vectors):
     properties = {"delta.columnMapping.mode": mapping, "delta.enableDeletionVectors": vectors}

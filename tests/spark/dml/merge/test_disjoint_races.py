@@ -18,6 +18,7 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.optimize.optimize import optimize
+from tests.slow_cases import slow_after
 from tests.spark.sessions import new_session
 
 JOBS, KEYS_OF_A_JOB = 4, 10
@@ -100,6 +101,7 @@ def make(table, keys, files, configuration=None):
         write_deltalake(table, pa.table({"id": part, "v": part}), mode="append", configuration=configuration)
 
 
+@pytest.mark.slow
 def test_four_merges_of_ranges_of_their_own_commit_without_a_retry(run_all, read, table):
     make(table, existing(clustered), files=JOBS)
     results = run_all([upsert(clustered(job)) for job in range(JOBS)])
@@ -118,7 +120,9 @@ def test_four_merges_that_rewrite_the_same_files_all_commit_and_report_their_ret
     assert read() == [(key, key + 1000) for key in range(JOBS * KEYS_OF_A_JOB)]
 
 
-@pytest.mark.parametrize("clauses", [NotMatchedInsert(), (MatchedUpdate(), NotMatchedInsert())], ids=["insert", "upsert"])
+@pytest.mark.parametrize(
+    "clauses", slow_after(1, [(MatchedUpdate(), NotMatchedInsert()), NotMatchedInsert()]), ids=["upsert", "insert"]
+)
 def test_four_merges_that_hide_different_rows_of_the_same_files_commit_without_a_retry(run_all, read, table, clauses):
     make(table, existing(hashed), files=2, configuration=WITH_DELETION_VECTORS)
     results = run_all([upsert(hashed(job), clauses=clauses) for job in range(JOBS)])
@@ -129,6 +133,7 @@ def test_four_merges_that_hide_different_rows_of_the_same_files_commit_without_a
     assert read() == [(key, key + (new if key in there else 1000)) for key in range(JOBS * KEYS_OF_A_JOB)]
 
 
+@pytest.mark.slow
 def test_four_merges_that_only_insert_keys_all_over_the_range_commit_without_a_retry(run_all, read, table):
     make(table, [-1, 99], files=1)
     results = run_all([upsert(hashed(job)) for job in range(JOBS)])
@@ -136,6 +141,7 @@ def test_four_merges_that_only_insert_keys_all_over_the_range_commit_without_a_r
     assert read() == [(-1, -1), *((key, key + 1000) for key in range(JOBS * KEYS_OF_A_JOB)), (99, 99)]
 
 
+@pytest.mark.slow
 def test_a_key_that_both_have_is_found_in_what_the_winner_added(run_all, read, table):
     make(table, [-1, 99], files=1, configuration=WITH_DELETION_VECTORS)
     add = {"clauses": (MatchedUpdate(assignments={"v": "target.v + source.v"}), NotMatchedInsert())}
@@ -145,6 +151,7 @@ def test_a_key_that_both_have_is_found_in_what_the_winner_added(run_all, read, t
     assert len(read()) == 7
 
 
+@pytest.mark.slow
 def test_a_row_that_both_change_is_changed_by_one_after_the_other(run_all, read, table):
     make(table, [1, 2, 3, 4], files=1, configuration=WITH_DELETION_VECTORS)
     add = {"clauses": MatchedUpdate(assignments={"v": "target.v + source.v"})}

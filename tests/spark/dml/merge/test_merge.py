@@ -33,6 +33,7 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.staged_changes import scan_positions
 from airflow_delta.spark.dml.update import update
+from tests.slow_cases import slow_after
 
 THREE = pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
 
@@ -198,7 +199,7 @@ KEYS = pa.table(
 )
 
 
-@pytest.mark.parametrize("most_keys", [1_000_000, 0], ids=["keys at hand", "too many keys"])
+@pytest.mark.parametrize("most_keys", slow_after(1, [1_000_000, 0]), ids=["keys at hand", "too many keys"])
 def test_keys_of_every_type_match_as_spark_compares_them(run_merge, table, tmp_path, monkeypatch, most_keys):
     monkeypatch.setattr("airflow_delta.spark.dml.merge.source._MAX_KEYS", most_keys)
     write_deltalake(table, KEYS, partition_by=["part"])
@@ -236,7 +237,7 @@ def test_keys_beyond_the_columns_range_match_nothing(
     assert reference_rows(columns="id, v") == [(0, "new"), (7, "b")]
 
 
-@pytest.mark.parametrize("most_keys", [1_000_000, 0], ids=["keys at hand", "too many keys"])
+@pytest.mark.parametrize("most_keys", slow_after(1, [1_000_000, 0]), ids=["keys at hand", "too many keys"])
 @pytest.mark.parametrize(
     ("column", "far"),
     [("day", "DATE'+20260-01-01'"), ("at", "timestamp_seconds(1767225600000)"), ("local", "TIMESTAMP_NTZ'+57970-01-01'")],
@@ -265,7 +266,7 @@ def test_a_comment_in_a_condition_ends_with_its_line(run_merge, reference_rows, 
     assert reference_rows("id, v") == [(1, "a"), (2, "B"), (3, "C"), (3, "c")]
 
 
-@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("ansi", slow_after(1, ["false", "true"]))
 @pytest.mark.parametrize(
     ("fits", "is_too_large"),
     [

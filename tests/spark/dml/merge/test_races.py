@@ -122,6 +122,7 @@ def test_two_merges_that_insert_one_new_key_make_one_row(run_both, reference_row
     assert second.metrics["numTargetRowsUpdated"] == 1
 
 
+@pytest.mark.slow
 def test_a_retry_uses_the_source_of_the_first_attempt(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
 
@@ -140,6 +141,7 @@ def test_a_retry_uses_the_source_of_the_first_attempt(run_merge, interrupted, re
     assert result.metrics["numTargetRowsUpdated"] == 3
 
 
+@pytest.mark.slow
 @looks_into_the_jvm
 def test_a_source_that_a_lost_executor_kept_is_computed_again(spark, run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
@@ -177,6 +179,7 @@ def test_a_commit_of_the_same_token_that_wins_is_the_result(run_merge, interrupt
     assert DeltaLog.for_table(table).snapshot().version == 1
 
 
+@pytest.mark.slow
 def test_a_duplicate_attempt_behind_the_winner_is_found_before_the_retry(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
     same = {"source": "SELECT id, 1L AS v FROM range(10)", "clauses": ADD, "origin": Origin(token="task")}
