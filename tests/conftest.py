@@ -27,8 +27,8 @@ settings.register_profile("search", deadline=None)
 settings.load_profile("steady")
 
 # A JVM of the tests lives for minutes, beside others on few cores: what makes a long life fast takes two fifths of its CPU, and
-# loading classes half of the rest, unless they are archived (.ci/prepare-spark). Without the second compiler a JVM keeps 48 MiB of
-# compiled code, throws some away and compiles it again.
+# loading classes half of the rest, unless they are archived (.ci/prepare-spark). Without the second compiler a JVM keeps
+# 48 MiB of compiled code, throws some away and compiles it again.
 ARCHIVE = f"{sys.prefix}/spark-classes.jsa"
 QUICK_TO_START = (
     f'-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "-XX:SharedArchiveFile={ARCHIVE}" -Xlog:disable'
