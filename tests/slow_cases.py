@@ -9,10 +9,5 @@ def slow_after(count, cases):
     A tuple is a case of several arguments.
     """
     cases = list(cases)
-    return [*cases[:count], *map(_slow, cases[count:])]
-
-
-def _slow(case):
-    if hasattr(case, "marks"):  # pytest.param
-        return pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.slow])
-    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+    arguments = [case if isinstance(case, tuple) else (case,) for case in cases[count:]]
+    return [*cases[:count], *(pytest.param(*case, marks=pytest.mark.slow) for case in arguments)]
