@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
+from airflow_delta.spark.schema_conversion import quoted
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
@@ -32,6 +33,7 @@ __all__ = [
     "analyzed_plan",
     "checkpointed",
     "copied_session",
+    "drop_temporary_view",
     "filesystem_class",
     "hadoop_configuration",
     "hadoop_gateway",
@@ -118,6 +120,17 @@ def session_state(spark: SparkSession) -> Any:
 def copied_session(spark: SparkSession) -> SparkSession:
     """A session of its own with the settings, views and functions of a classic one, and with what it has cached."""
     return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - as SparkSession.newSession
+
+
+def drop_temporary_view(spark: SparkSession, name: str) -> None:
+    """Drop a temporary view of the session.
+
+    ``spark.catalog.dropTempView`` also takes from the cache what is equal to the view: rows that the user has cached.
+    """
+    if is_connect(spark):
+        spark.sql(f"DROP VIEW IF EXISTS {quoted(name)}")
+    else:
+        session_state(spark).catalog().dropTempView(name)
 
 
 def is_movable(rows: DataFrame) -> bool:

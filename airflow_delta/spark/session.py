@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
-from airflow_delta.spark.jvm import copied_session, is_connect
+from airflow_delta.spark.jvm import copied_session, drop_temporary_view, is_connect
 from airflow_delta.spark.schema_conversion import quoted
 
 _SPLITS = re.compile(r"splits=(\d+)")
@@ -75,10 +75,10 @@ def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
         yield
     finally:
         for name in frames:
-            spark.catalog.dropTempView(name)
+            drop_temporary_view(spark, name)
         for name, kept in hidden.items():
             spark.table(kept).createOrReplaceTempView(quoted(name))
-            spark.catalog.dropTempView(kept)
+            drop_temporary_view(spark, kept)
 
 
 @contextmanager

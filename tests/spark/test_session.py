@@ -4,9 +4,11 @@ from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.spark import session
+from airflow_delta.spark import DeltaTable, delta_writer, session
 from airflow_delta.spark.session import query, task_memory
+from airflow_delta.spark.streaming import DeltaSink
 
 
 @pytest.mark.parametrize("end", ["", ";", " ; -- all of {them}", ";\n; /* all; */ ;\n", " -- all; of them", "; -- ;"])
@@ -37,6 +39,34 @@ def test_two_threads_that_give_one_name_to_different_rows_see_their_own(spark, m
     other.join()
     assert found == {"this": 1, "other": 2}
     assert not spark.catalog.tableExists("rows")
+
+
+def read_by_query(spark, rows, table):
+    query(spark, "SELECT * FROM rows", {"rows": rows}).collect()
+
+
+def write_rows(spark, rows, table):
+    delta_writer(rows).save(table)
+
+
+def merge_rows(spark, rows, table):
+    delta_writer(rows.limit(0)).save(table)
+    DeltaTable.forPath(spark, table).alias("t").merge(rows.alias("s"), "t.id = s.id").whenNotMatchedInsertAll().execute()
+
+
+def sink_rows(spark, rows, table):
+    delta_writer(rows.limit(0)).save(table)
+    DeltaSink(table, query_id="query")(rows, 0)
+
+
+@pytest.mark.parametrize("use", [read_by_query, write_rows, merge_rows, sink_rows])
+def test_rows_that_the_user_has_cached_stay_cached_behind_a_statement_that_uses_them(spark, table, use):
+    rows = spark.range(9).withColumn("drawn", F.rand()).cache()
+    drawn = rows.collect()
+    use(spark, rows, table)
+    assert rows.storageLevel.useMemory
+    assert rows.collect() == drawn
+    rows.unpersist()
 
 
 @pytest.mark.parametrize(
