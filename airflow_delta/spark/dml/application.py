@@ -28,7 +28,7 @@ from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedCh
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.row_tracking import row_id_column
-from airflow_delta.spark.io.row_width import row_width, stored_row_bytes
+from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.tasks import task_count
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
@@ -96,7 +96,7 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     # Updated rows that are not written in the place of their file: they have all their columns, and take their ids along.
     elsewhere = staged.of(ClauseKind.UPDATE) if marks_rows else F.col(MOVED)
     new_rows = effects.inserted + (effects.updated if marks_rows else effects.moved)
-    tasks = task_count(new_rows * _stored_row_bytes(staged), new_rows, 1)
+    tasks = task_count(new_rows * effects.row_bytes, new_rows, 1)
     new = staged.rows.where(staged.of(ClauseKind.INSERT) | elsewhere).coalesce(tasks)
     marked = _mark_deleted(staged, effects, touched, staging) if marks_rows else NO_ADDS
     rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not marks_rows, records=records)
@@ -135,13 +135,6 @@ def apply_deletion_vectors(touched: pa.Table, marked: pa.Table, clock: Clock) ->
         written=0,
         **_deletion_vector_counts(touched, marked),
     )
-
-
-def _stored_row_bytes(staged: StagedChanges) -> float:
-    """As of ``stored_row_bytes``, by files that are known already where there are any."""
-    snapshot, files = staged.snapshot, staged.candidates
-    files = files if len(files) else snapshot.files(columns=["size", NUM_RECORDS.name])
-    return stored_row_bytes(files, snapshot.schema.without(snapshot.partition_columns))
 
 
 def _deletion_vector_counts(touched: pa.Table, marked: pa.Table) -> dict[str, int]:

@@ -12,16 +12,18 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.errors import ConstraintViolatedError, MultipleSourceRowsMatchedError
+from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.wording import counted
 from airflow_delta.spark.constraints.not_null import violations
 from airflow_delta.spark.constraints.violations import row_text, row_violations
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW, ROW_ID
 from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedChanges
+from airflow_delta.spark.io.row_width import row_bytes, row_width, stored_row_bytes
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.statement.steps import log_step
 
-_NOT_MATCHED_BY_SOURCE, _BROKEN = "not_matched_by_source_", "broken_"
+_NOT_MATCHED_BY_SOURCE, _BROKEN, _BYTES = "not_matched_by_source_", "broken_", "bytes"
 _CHANGES = (ClauseKind.UPDATE, ClauseKind.DELETE)
 _MARKS = (FILE, ROW, CLAUSE_INDEX, MOVED, ROW_ID)
 
@@ -36,6 +38,8 @@ class RowEffects:
         deleted_by_file: For each of these the rows deleted from it.
         updated: Rows updated, moved ones included.
         moved: Rows updated into another partition.
+        row_bytes: What a row takes in a new file, about: as in the files that the table has; where these hold too few rows to
+            say, as much as the inserted and updated rows take in memory on average.
         updated_not_matched_by_source: Of the updated rows those that no source row matches.
         deleted_not_matched_by_source: Of the deleted rows those that no source row matches.
     """
@@ -47,6 +51,7 @@ class RowEffects:
     updated: int
     deleted: int
     moved: int
+    row_bytes: float
     updated_not_matched_by_source: int = 0
     deleted_not_matched_by_source: int = 0
 
@@ -78,9 +83,12 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
     if updated.fields:
         constraints = violations(updated, snapshot.partition_columns)
         constraints |= row_violations(snapshot.metadata, snapshot.schema, updated, table=snapshot.table_uri)
+    columns = staged.columns.without(snapshot.partition_columns)
+    stored = stored_row_bytes(staged.candidates if len(staged.candidates) else snapshot.files(columns=["size", NUM_RECORDS.name]))
     if staged.here is None or constraints:
         violated = [F.when(is_updated, broken) for broken in constraints.values()]
-        files = _counted(staged, violated, are_matches_unique=are_matches_unique)
+        sizes = row_bytes(columns) if stored is None else None
+        files = _counted(staged, violated, sizes, are_matches_unique=are_matches_unique)
     else:
         files = _counted_here(staged, staged.here)
     matched = files.filter(files[FILE].is_valid())
@@ -94,6 +102,8 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
             example = staged.rows.where(is_updated & broken).select(row_text(updated.names)).first()[0]
             raise ConstraintViolatedError(table=snapshot.table_uri, constraint=constraint, rows=broken_rows, example=example)
     is_touched = pc.or_(pc.greater(matched[ClauseKind.UPDATE], 0), pc.greater(deleted, 0))
+    new_rows = _total(files[ClauseKind.INSERT]) + _total(files[ClauseKind.UPDATE])
+    new_bytes = _total(files[_BYTES]) if _BYTES in files.column_names else 0
     effects = RowEffects(
         matched_files=matched[FILE].combine_chunks(),
         touched_files=matched[FILE].filter(is_touched).combine_chunks(),
@@ -102,6 +112,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         updated=_total(files[ClauseKind.UPDATE]),
         deleted=_total(deleted),
         moved=_total(files["moved"]),
+        row_bytes=stored or new_bytes / max(1, new_rows) or row_width(columns),
         updated_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.UPDATE}"]),
         deleted_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.DELETE}"]),
     )
@@ -115,8 +126,14 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
     return effects
 
 
-def _counted(staged: StagedChanges, violated: Sequence[Column], *, are_matches_unique: bool) -> pa.Table:
-    """For each file how many rows are in pairs, take a clause, violate a constraint; NULL counts as a file."""
+def _counted(
+    staged: StagedChanges, violated: Sequence[Column], sizes: Column | None, *, are_matches_unique: bool
+) -> pa.Table:
+    """For each file how many rows are in pairs, take a clause, violate a constraint; NULL counts as a file.
+
+    And how many bytes the inserted and updated ones are, where ``sizes`` says how many a row is.
+    """
+    new = staged.of(ClauseKind.INSERT, ClauseKind.UPDATE)
     counted = staged.rows.groupBy(FILE).agg(
         F.count(ROW).alias("pairs"),
         (F.count(ROW) if are_matches_unique else F.count_distinct(ROW)).alias("rows"),
@@ -124,6 +141,7 @@ def _counted(staged: StagedChanges, violated: Sequence[Column], *, are_matches_u
         F.count_if(MOVED).alias("moved"),
         *(F.count_if(staged.not_matched_by_source(kind)).alias(f"{_NOT_MATCHED_BY_SOURCE}{kind}") for kind in _CHANGES),
         *(F.count_if(broken).alias(f"{_BROKEN}{at}") for at, broken in enumerate(violated)),
+        *([] if sizes is None else [F.sum(F.when(new, sizes)).alias(_BYTES)]),
     )
     with typed_worker_errors():
         return counted.toArrow().sort_by(FILE)

@@ -66,6 +66,11 @@ class StagedChanges:
     here: pa.Table | None = None
 
     @property
+    def columns(self) -> StructType:
+        """The columns of the table that the rows have new values of."""
+        return _columns(self.snapshot, self.clauses)
+
+    @property
     def has_row_ids(self) -> bool:
         """Whether the rows have ``ROW_ID``."""
         return bool(_carried(self.snapshot, self.clauses))
@@ -77,6 +82,10 @@ class StagedChanges:
     def not_matched_by_source(self, kind: ClauseKind) -> Column:
         """Whether a row takes a clause of this kind about target rows that no source row matches."""
         return self.clauses.is_of(F.col(CLAUSE_INDEX), kind, not_matched_by_source=True)
+
+
+def _columns(snapshot: Snapshot, clauses: BoundClauses) -> StructType:
+    return snapshot.schema if clauses.of(ClauseKind.INSERT) else clauses.updated
 
 
 def columns_needed(snapshot: Snapshot, clauses: BoundClauses, *texts: str) -> StructType:
@@ -123,7 +132,7 @@ def stage(
     clause_index = F.col(CLAUSE_INDEX)
     partitions = [field for field in snapshot.schema.fields if field.name in snapshot.partition_columns and clauses.moves_rows]
     former = {f"{_FORMER}{position}": field.name for position, field in enumerate(partitions)}
-    fields = snapshot.schema.fields if clauses.of(ClauseKind.INSERT) else clauses.updated.fields
+    fields = _columns(snapshot, clauses).fields
     rows = decided.where(F.col(_MATCHED) | clause_index.isNotNull())
     rows = rows.select(
         FILE,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType, StructType
@@ -20,28 +22,68 @@ from airflow_delta.core.schema.data_types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
 )
+from airflow_delta.spark.schema_conversion import quoted
 
 _WIDTHS: dict[DataType, int] = {BOOLEAN: 1, BYTE: 1, SHORT: 2, INTEGER: 4, DATE: 4, FLOAT: 4}
 _FIXED = frozenset((*_WIDTHS, LONG, DOUBLE, TIMESTAMP, TIMESTAMP_NTZ))
 _WIDTH, _TEXT_WIDTH, _ITEMS = 8, 16, 4
 _WIDE_DECIMAL = 18
-_FILES = 1_000
+_FILES, _LEAST_ROWS = 1_000, 1_000
+_MOST_COUNTED = 64
+"""So many columns of values of any length are counted; more would make each row's sum a program of its own."""
 
 
-def stored_row_bytes(files: pa.Table, schema: StructType) -> float:
-    """Bytes of a row in data files: as in the first of some that a table has, else as wide as its types.
-
-    A type's width in memory is more than what a file takes for it.
+def stored_row_bytes(files: pa.Table) -> float | None:
+    """Bytes of a row in data files: as in the first of some that a table has; None where these hold too few rows to say.
 
     Args:
         files: Columns ``size``, and ``NUM_RECORDS`` or ``stats``.
-        schema: The columns that files hold.
     """
     counted = with_record_counts(files.slice(0, _FILES), ["size", NUM_RECORDS.name])
     counted = counted.filter(counted[NUM_RECORDS.name].is_valid())
     rows, size = (pc.sum(counted[name]).as_py() or 0 for name in (NUM_RECORDS.name, "size"))
-    return max(1.0, size / rows) if rows else float(row_width(schema))
+    return max(1.0, size / rows) if rows >= _LEAST_ROWS else None
+
+
+def row_bytes(schema: StructType) -> Column:
+    """Bytes of a row of Spark's in memory, about: values of any length are counted. A file takes less for them."""
+    counted = [field for field in schema.fields if not _is_fixed(field.type)][:_MOST_COUNTED]
+    rest = StructType(tuple(field for field in schema.fields if field not in counted))
+    return sum((_value_bytes(F.col(quoted(field.name)), field.type) for field in counted), F.lit(row_width(rest)))
+
+
+def _value_bytes(value: Column, data_type: DataType) -> Column:
+    match data_type:
+        case StructType(fields):
+            return sum((_value_bytes(value.getField(field.name), field.type) for field in fields), F.lit(0))
+        case ArrayType(element):
+            return _item_bytes(value, element)
+        case MapType(key, item):
+            return _item_bytes(F.map_keys(value), key) + _item_bytes(F.map_values(value), item)
+        case _ if data_type in (STRING, BINARY):
+            return F.coalesce(F.octet_length(value), F.lit(0))
+        case _ if data_type == VARIANT:
+            return F.coalesce(F.octet_length(value.cast("string")), F.lit(0))
+        case _:
+            return F.lit(row_width(data_type))
+
+
+def _item_bytes(items: Column, data_type: DataType) -> Column:
+    if _is_fixed(data_type):
+        size = F.array_size(items) * row_width(data_type)
+    else:
+        size = F.aggregate(items, F.lit(0).cast("long"), lambda total, item: total + _value_bytes(item, data_type))
+    return F.coalesce(size, F.lit(0))
+
+
+def _is_fixed(data_type: DataType) -> bool:
+    match data_type:
+        case StructType(fields):
+            return all(_is_fixed(field.type) for field in fields)
+        case _:
+            return data_type in _FIXED or isinstance(data_type, DecimalType)
 
 
 def is_of_fixed_width(schema: StructType) -> bool:

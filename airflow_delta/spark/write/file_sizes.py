@@ -1,7 +1,8 @@
 """Sizes of the files of a write, where the table sets them.
 
 Spark's writer only counts rows, so the bytes of a row are estimated: from the files that the table has, else from the types. A
-type's width in memory is more than what a file takes for it, so that files of a new table rather stay below the bound.
+type's width in memory is more than what a file takes for it, so that files of a new table rather stay below the bound, but where
+texts, lists and maps are longer than it is guessed of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from airflow_delta.core.actions import NO_ADDS, Metadata
 from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.table_properties import optimizes_writes, target_file_size
-from airflow_delta.spark.io.row_width import stored_row_bytes
+from airflow_delta.spark.io.row_width import row_width, stored_row_bytes
 from airflow_delta.spark.io.table_files import schema_of
 from airflow_delta.spark.jvm import in_session, is_movable
 from airflow_delta.spark.session import session_with
@@ -32,7 +33,7 @@ def rows_per_file(metadata: Metadata, snapshot: Snapshot | None) -> int | None:
     if target is None:
         return None
     files = NO_ADDS if snapshot is None else snapshot.files(columns=["size", NUM_RECORDS.name])
-    per_row = stored_row_bytes(files, schema_of(metadata).without(metadata.partition_columns))
+    per_row = stored_row_bytes(files) or row_width(schema_of(metadata).without(metadata.partition_columns))
     return max(1, int(target / per_row))
 
 

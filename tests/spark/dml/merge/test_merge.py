@@ -33,7 +33,9 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.staged_changes import scan_positions
 from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.io import tasks
 from tests.slow_cases import slow_after
+from tests.spark.session_settings import session_settings
 
 THREE = pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
 
@@ -374,6 +376,20 @@ def test_a_merge_that_only_inserts_reads_keys_and_rewrites_nothing(run_merge, re
     counts = [result.metrics[f"numTarget{name}"] for name in ("FilesRemoved", "FilesAdded", "RowsCopied", "RowsInserted")]
     assert counts == [0, 1, 0, 1]
     assert [row for row in reference_rows() if row[1] == "new"] == [(5, "new")]
+
+
+@pytest.mark.classic(reason="over Spark Connect this process writes so few rows, as one file")
+def test_long_lists_inserted_into_an_empty_table_are_written_by_as_many_tasks_as_their_bytes_need(
+    spark, run_merge, reference_rows, table, monkeypatch
+):
+    monkeypatch.setattr(tasks, "TASK_BYTES", 64 << 10)
+    many = {"spark.sql.shuffle.partitions": "20", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+    write_deltalake(table, pa.table({"id": pa.array([], pa.int64()), "v": pa.array([], pa.list_(pa.float32()))}))
+    with session_settings(spark, many):
+        run_merge("SELECT id, array_repeat(1.5F, 256) AS v FROM range(512)", clauses=NotMatchedInsert())
+
+    assert len(active_files(table)) == 512 * (8 + 4 * 256) // (64 << 10)
+    assert reference_rows("1", "count(*), sum(id), sum(len(v))") == [(512, sum(range(512)), 512 * 256)]
 
 
 def test_all_rows_of_a_file_may_go(run_merge, reference_rows, table):
