@@ -64,10 +64,12 @@ def _document(spec: JobSpec, job: ConnectJob) -> ResultDocument:
     try:
         with connect_session(os.environ["SPARK_REMOTE"], spec.origin, job.settings, job.archive) as spark:
             application = spark.conf.get("spark.app.id", None)  # not behind a commit, which a server may not outlive
+            from airflow_delta.jobs.code_generation import CodeGeneration
             from airflow_delta.jobs.run import run  # loaded by now, or nearly
 
+            code_generation = CodeGeneration(spark, job.settings)
             with log_connect_progress(spark):
-                return replace(run(spark, spec), application_id=application)
+                return replace(run(spark, spec, code_generation=code_generation), application_id=application)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
         from airflow_delta.jobs.run import typed_error
 

@@ -22,6 +22,7 @@ from airflow_delta.core.operations.staged_folder import staged_id
 from airflow_delta.core.statements import OperationResult, PythonSource, SequenceStatement, Statement, TableStatement
 from airflow_delta.core.statements.publish import publishes_later
 from airflow_delta.core.storage.storage_failures import storage_failure
+from airflow_delta.jobs.code_generation import CodeGeneration
 from airflow_delta.jobs.commits import commits_of
 from airflow_delta.jobs.errors import (
     OTHER_PYTHON,
@@ -34,7 +35,6 @@ from airflow_delta.jobs.errors import (
 from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.jobs.small_statement import suit_to_size
 from airflow_delta.jobs.spark_statements import spark_runner
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables, other_tables
@@ -50,8 +50,14 @@ _CORRECT_ROWS = "correct it, or leave the option mode=FAILFAST out, and such val
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
 
 
-def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
-    """Run the spec. Never raises: errors are in the document."""
+def run(spark: SparkSession, spec: JobSpec, *, code_generation: CodeGeneration | None = None) -> ResultDocument:
+    """Run the spec. Never raises: errors are in the document.
+
+    Args:
+        spark: The session.
+        spec: What to do.
+        code_generation: Suits the session to each statement; None where others use the session, too.
+    """
     began = time.monotonic()
     names, given = None, spec.statement
     try:
@@ -67,7 +73,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
         if commits_of(spec.statement) != "never" and spec.start_version is None and spec.earliest_commit_time is not None:
             spec = replace(spec, start_version=version_before(log, spec.earliest_commit_time))
         with typed_worker_errors():
-            outcome = with_dry_run_flag(execute(spark, log, spec), spec.statement)
+            outcome = with_dry_run_flag(execute(spark, log, spec, code_generation), spec.statement)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
         return ResultDocument.of_error(typed_error(error, spec.statement), redact(traceback.format_exc()))
     document = ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began)))
@@ -76,13 +82,16 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
     return document if names is None else names.publish(given, document)
 
 
-def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
+def execute(
+    spark: SparkSession, log: DeltaLog, spec: JobSpec, code_generation: CodeGeneration | None = None
+) -> OperationResult:
     """Execute the statement, unless a commit with its token exists already, or is staged.
 
     Args:
         spark: The session.
         log: Of the statement's table.
         spec: What to do.
+        code_generation: As of ``run``.
 
     Raises:
         DeltaError: The statement failed. Nothing was committed then.
@@ -99,11 +108,12 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
         if found is not None:
             _logger.info("Version %d holds the commit of this task; the statement is not run again", found.version)
             return found
+    if code_generation is not None:
+        code_generation.suit(log, spec.statement)
     on_spark = spark_runner(spec.statement)
     if on_spark is not None:
-        suit_to_size(spark, log, spec.statement)
         return on_spark(spark, log, spec.statement, origin=spec.origin, start_version=spec.start_version)
-    return _execute_in_core(spark, log, spec)
+    return _execute_in_core(spark, log, spec, code_generation)
 
 
 def load_code(statement: Statement) -> None:
@@ -113,14 +123,17 @@ def load_code(statement: Statement) -> None:
         from airflow_delta.jobs import core_statements, spark_backend  # noqa: F401
 
 
-def _execute_in_core(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
+def _execute_in_core(
+    spark: SparkSession, log: DeltaLog, spec: JobSpec, code_generation: CodeGeneration | None
+) -> OperationResult:
     """As ``execute``, of a statement of the core, whose parts Spark does where it does them better."""
     from airflow_delta.jobs.core_statements import execute_in_core
     from airflow_delta.jobs.spark_backend import spark_backend
 
     def executor(of_table: DeltaLog, step: TableStatement, origin: Origin, start_version: int | None) -> OperationResult:
         try:
-            return execute(spark, of_table, replace(spec, statement=step, origin=origin, start_version=start_version))
+            one = replace(spec, statement=step, origin=origin, start_version=start_version)
+            return execute(spark, of_table, one, code_generation)
         except Exception as error:
             _logger.error("%s on %s failed", _operation(step), step.table)  # noqa: TRY400 - its traceback is in the document
             raise typed_error(error, step) from error

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.actions import NO_ADDS, NO_CHANGES, removes_of
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE, INSERT, UPDATE_POSTIMAGE
-from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import Expectation
 from airflow_delta.core.table_features.partition_columns import materialized_columns

@@ -84,7 +84,9 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         constraints = violations(updated, snapshot.partition_columns)
         constraints |= row_violations(snapshot.metadata, snapshot.schema, updated, table=snapshot.table_uri)
     columns = staged.columns.without(snapshot.partition_columns)
-    stored = stored_row_bytes(staged.candidates if len(staged.candidates) else snapshot.files(columns=["size", NUM_RECORDS.name]))
+    stored = stored_row_bytes(
+        staged.candidates if len(staged.candidates) else snapshot.files(columns=["size", NUM_RECORDS.name])
+    )
     if staged.here is None or constraints:
         violated = [F.when(is_updated, broken) for broken in constraints.values()]
         sizes = row_bytes(columns) if stored is None else None
@@ -126,9 +128,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
     return effects
 
 
-def _counted(
-    staged: StagedChanges, violated: Sequence[Column], sizes: Column | None, *, are_matches_unique: bool
-) -> pa.Table:
+def _counted(staged: StagedChanges, violated: Sequence[Column], sizes: Column | None, *, are_matches_unique: bool) -> pa.Table:
     """For each file how many rows are in pairs, take a clause, violate a constraint; NULL counts as a file.
 
     And how many bytes the inserted and updated ones are, where ``sizes`` says how many a row is.

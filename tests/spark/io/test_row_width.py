@@ -30,7 +30,15 @@ def files(*sizes_and_counts):
         (files(*[(1_000, 10)] * 1_000, (10**12, 1)), 100),
         (files((1_000, 10)).slice(0, 0), None),
     ],
-    ids=["all counted", "some counted", "none counted", "tiny rows", "too few rows", "only the first ones are looked at", "no file"],
+    ids=[
+        "all counted",
+        "some counted",
+        "none counted",
+        "tiny rows",
+        "too few rows",
+        "only the first ones are looked at",
+        "no file",
+    ],
 )
 def test_rows_take_what_they_take_in_the_files_that_there_are(of, expected):
     assert stored_row_bytes(of) == expected
@@ -61,7 +69,7 @@ def test_the_types_say_how_wide_values_are_about():
     ],
 )
 def test_values_of_any_length_are_counted(spark, value, data_type, expected):
-    rows = spark.sql(f"SELECT {value} AS `a column`, true AS b")  # noqa: S608 - of this file
+    rows = spark.sql(f"SELECT {value} AS `a column`, true AS b")
     schema = StructType((StructField("a column", data_type), StructField("b", BOOLEAN)))
     assert rows.select(row_bytes(schema)).first()[0] == expected + 1
 

@@ -1,6 +1,8 @@
-"""Statements about so few rows that Spark answers their queries sooner than it has made Java code for them."""
+"""Java code for queries: of statements about few rows Spark answers them sooner than it has made any."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
@@ -10,33 +12,45 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import DeleteStatement, MergeStatement, Statement, TableSource, UpdateStatement
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.small_work import MOST_BYTES
-from airflow_delta.spark.jvm import is_connect
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Measured: a MERGE of 100 rows into 10,000 takes a warm server three fifths of the time, most of it by the second setting."""
 
 
-def suit_to_size(spark: SparkSession, log: DeltaLog, statement: Statement) -> None:
-    """Let Spark interpret the queries of a small statement; over Spark Connect alone, where the rest takes no time.
+class CodeGeneration:
+    """Whether Spark makes Java code for the queries of a session of Spark Connect, which nothing else uses."""
 
-    The session's next statement undoes it if it is not small: behind a commit nothing is asked of a server that may be lost.
+    def __init__(self, spark: SparkSession, given: Collection[str]) -> None:
+        """It does, or as the user says.
 
-    Args:
-        spark: The session, which no other thread uses.
-        log: Of the statement's table.
-        statement: What is done next.
+        Args:
+            spark: The session.
+            given: Names of the settings that the user has given it: these stay as they are.
+        """
+        self._spark = spark
+        self._is_fixed = not _INTERPRETED.keys().isdisjoint(given)
+        self._is_interpreted = False
 
-    Raises:
-        DeltaError: A table cannot be read.
-    """
-    if not is_connect(spark):
-        return
-    if _is_small(spark, log, statement):
+    def suit(self, log: DeltaLog, statement: Statement) -> None:
+        """Let Spark interpret the queries of a small statement, and make code for those of the others, before it runs.
+
+        Behind a commit nothing is asked of a server that may be lost, so it stays as it is until the next statement.
+
+        Args:
+            log: Of the statement's table.
+            statement: What is done next.
+
+        Raises:
+            DeltaError: A table cannot be read.
+        """
+        if self._is_fixed or (is_small := _is_small(self._spark, log, statement)) == self._is_interpreted:
+            return
         for name, value in _INTERPRETED.items():
-            spark.conf.set(name, value)
-    elif all(spark.conf.get(name, None) == value for name, value in _INTERPRETED.items()):
-        for name in _INTERPRETED:
-            spark.conf.unset(name)
+            if is_small:
+                self._spark.conf.set(name, value)
+            else:
+                self._spark.conf.unset(name)
+        self._is_interpreted = is_small
 
 
 def _is_small(spark: SparkSession, log: DeltaLog, statement: Statement) -> bool:

@@ -7,22 +7,28 @@ import pytest
 from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.statements import DeleteStatement, MergeStatement, SqlSource, TableSource, WriteStatement
+from airflow_delta.core.statements import (
+    AddConstraint,
+    AlterStatement,
+    DeleteStatement,
+    MergeStatement,
+    SqlSource,
+    TableSource,
+    WriteStatement,
+)
 from airflow_delta.core.statements.clauses import UPSERT
-from airflow_delta.jobs import small_statement
-from airflow_delta.jobs.small_statement import suit_to_size
+from airflow_delta.jobs import code_generation
+from airflow_delta.jobs.code_generation import CodeGeneration
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 class Session:
-    """A session of Spark Connect that is only set."""
-
-    __module__ = "pyspark.sql.connect.session"
+    """A session that is only set."""
 
     def __init__(self):
         self.settings = {}
-        self.conf = SimpleNamespace(set=self.settings.__setitem__, get=self.settings.get, unset=self.settings.pop)
+        self.conf = SimpleNamespace(set=self.settings.__setitem__, unset=self.settings.pop)
 
 
 @pytest.fixture
@@ -37,14 +43,17 @@ def merged(target, source):
     return MergeStatement(table=target, source=source, on="target.id = source.id", clauses=UPSERT)
 
 
-def settings(statement, session=None):
-    session = session or Session()
-    suit_to_size(session, DeltaLog.for_table(statement.table), statement)
+def settings(*statements, given=()):
+    """Those of a session before the last of some statements runs."""
+    session = Session()
+    generation = CodeGeneration(session, given)
+    for statement in statements:
+        generation.suit(DeltaLog.for_table(statement.table), statement)
     return session.settings
 
 
 def test_queries_are_interpreted_when_all_tables_of_the_statement_are_small(tables, monkeypatch):
-    monkeypatch.setattr(small_statement, "MOST_BYTES", 4_000)
+    monkeypatch.setattr(code_generation, "MOST_BYTES", 4_000)
     small, large = tables["small"], tables["large"]
 
     assert settings(DeleteStatement(table=small, where="id = 1")) == INTERPRETED
@@ -57,7 +66,7 @@ def test_queries_are_interpreted_when_all_tables_of_the_statement_are_small(tabl
 def test_the_version_that_the_source_is_read_at_counts(tables, monkeypatch):
     small = tables["small"]
     write_deltalake(small, pa.table({"id": range(10_000)}), mode="append")
-    monkeypatch.setattr(small_statement, "MOST_BYTES", 4_000)
+    monkeypatch.setattr(code_generation, "MOST_BYTES", 4_000)
     other = small.replace("small", "other")
     write_deltalake(other, pa.table({"id": [1]}))
 
@@ -72,25 +81,18 @@ def test_rows_of_unknown_number_are_not_taken_for_few(tables):
     assert settings(WriteStatement(table=small, source=TableSource(small))) == {}
 
 
-def test_a_classic_session_is_left_alone(tables):
-    class Classic(Session):
-        __module__ = "pyspark.sql.session"
+def test_each_statement_of_a_session_is_suited(tables, monkeypatch):
+    monkeypatch.setattr(code_generation, "MOST_BYTES", 4_000)
+    small = DeleteStatement(table=tables["small"], where="id = 1")
+    large = DeleteStatement(table=tables["large"], where="id = 1")
+    rule = AlterStatement(table=tables["large"], changes=[AddConstraint("positive", "id > 0")])
 
-    assert settings(DeleteStatement(table=tables["small"], where="id = 1"), Classic()) == {}
-
-
-def test_the_next_statement_of_the_session_is_compiled_when_it_is_not_small(tables, monkeypatch):
-    monkeypatch.setattr(small_statement, "MOST_BYTES", 4_000)
-    session = Session()
-    settings(DeleteStatement(table=tables["small"], where="id = 1"), session)
-
-    assert settings(DeleteStatement(table=tables["large"], where="id = 1"), session) == {}
+    assert settings(small, small) == INTERPRETED
+    assert settings(small, large) == settings(small, rule) == {}
+    assert settings(small, large, small) == INTERPRETED
 
 
-def test_a_setting_of_the_user_stays_for_statements_that_are_not_small(tables, monkeypatch):
-    monkeypatch.setattr(small_statement, "MOST_BYTES", 4_000)
-    session = Session()
-    session.settings["spark.sql.codegen.wholeStage"] = "false"
-
-    found = settings(DeleteStatement(table=tables["large"], where="id = 1"), session)
-    assert found == {"spark.sql.codegen.wholeStage": "false"}
+def test_what_the_user_has_set_stays(tables):
+    small = DeleteStatement(table=tables["small"], where="id = 1")
+    assert settings(small, given=["spark.sql.codegen.wholeStage"]) == {}
+    assert settings(small, given=["spark.sql.ansi.enabled"]) == INTERPRETED
