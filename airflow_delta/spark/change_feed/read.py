@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_delta.core.change_feed import changed_commits
 from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.change_feed.reader import COMMITTED_FILE, ChangeReader, committed
+from airflow_delta.spark.change_feed.committed_files import committed_files
+from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.io.arrow_scan import estimated_size, marked_listing, no_rows
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import PerTask, map_files
@@ -56,8 +55,7 @@ def read_changes(
     check_scannable(last.table_uri, last.protocol, last.metadata)
     wanted = last.schema if columns is None else StructType(tuple(_named(last, name) for name in columns))
     shown = to_spark(without_column_mapping(StructType((*wanted.fields, *CHANGE_FIELDS))))
-    commits = [committed(commit.files, commit.version, commit.time.value) for commit in changed_commits(last, covered)]
-    files = pa.concat_tables([COMMITTED_FILE.empty_table(), *commits])
+    files = committed_files(last, covered)
     table = TableFiles.of(last, is_newest=end is None).in_session(spark)
     if not len(files):
         return marked(no_rows(spark, table, shown), table)

@@ -11,19 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_delta.core.change_feed.changed_files import CHANGED_FILE
 from airflow_delta.core.data_files.changed_rows import ChangedRows
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.table_files import TableFiles
-
-COMMITTED_FILE = pa.schema([*CHANGED_FILE, pa.field("version", pa.int64()), pa.field("time", pa.int64())])
-"""``CHANGED_FILE`` with the version and the time (microseconds since the epoch) of its commit."""
-
-
-def committed(files: pa.Table, version: int, time: int) -> pa.Table:
-    """Files (``CHANGED_FILE``) of a commit as ``COMMITTED_FILE``."""
-    about = [pa.repeat(pa.scalar(value, pa.int64()), len(files)) for value in (version, time)]
-    return pa.table([*files.columns, *about], schema=COMMITTED_FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

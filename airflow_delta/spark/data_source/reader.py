@@ -7,83 +7,111 @@ the next one on the same DataFrame, which would then miss rows. A test holds tha
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.io.file_tasks import described_shares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.spark_features import arrow_schema
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
-    from airflow_delta.core.delta_log import DeltaLog
+    from airflow_delta.core.change_feed import ChangedRange
     from airflow_delta.core.snapshot.snapshot import Snapshot
 
 
 @dataclass
 class FilesPartition(InputPartition):  # type: ignore[misc] # PySpark is not typed here
-    """The files of one task, each as JSON text, and the version that they are of."""
+    """The files of one task, each as JSON text."""
 
     files: tuple[str, ...]
-    version: int
 
 
-class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
-    """The rows of a table's version; of its columns those that are to be read (``spark.read.schema``), or all."""
+class FilesReader(DataSourceReader, ABC):  # type: ignore[misc] # as above
+    """Rows that files of a table hold: all of their columns, or those that are to be read (``spark.read.schema``)."""
 
-    def __init__(self, snapshot: Snapshot, schema: spark_types.StructType) -> None:
+    def __init__(self, snapshot: Snapshot, columns: StructType, schema: spark_types.StructType) -> None:
+        """Take what is read.
+
+        Args:
+            snapshot: The version.
+            columns: All that its files can show.
+            schema: Those that are wanted.
+
+        Raises:
+            SchemaMismatchError: There is no such column.
+        """
         self._snapshot: Snapshot | None = snapshot
         self._table = TableFiles.of(snapshot)
         self._schema = schema
-        places = _places(schema.names, snapshot.schema.names, snapshot.table_uri)
-        self._columns = StructType(tuple(snapshot.schema.fields[place] for place in places))
+        places = _places(schema.names, columns.names, snapshot.table_uri)
+        self._columns = StructType(tuple(columns.fields[place] for place in places))
+
+    @abstractmethod
+    def files_of(self, snapshot: Snapshot) -> pa.Table:
+        """The files, by the columns that a worker needs and ``size`` (bytes)."""
+
+    @abstractmethod
+    def rows_of(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """Their rows, in a worker."""
 
     def partitions(self) -> Sequence[InputPartition]:
         """The files, in the tasks that share them."""
         snapshot, self._snapshot = self._snapshot, None  # what follows travels to the workers
         if snapshot is None:
             raise RuntimeError("the files of a reader are chosen once")
-        files = snapshot.files(columns=("path", "partition_values", "deletion_vector", "size"))
-        return [FilesPartition(tuple(share), snapshot.version) for share in described_shares(files) or [[]]]
+        return [FilesPartition(tuple(share)) for share in described_shares(self.files_of(snapshot)) or [[]]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of the files, in a worker."""
-        rows, shown = self._table.rows(self._columns), arrow_schema(self._schema)
-        files = map(json.loads, partition.files if isinstance(partition, FilesPartition) else ())
-        return (_as_shown(batch, shown, self._table.table_uri) for batch in rows.of_each(files))
+        """The rows of the files of a task."""
+        shown, files = arrow_schema(self._schema), partition.files if isinstance(partition, FilesPartition) else ()
+        return (_as_shown(batch, shown, self._table.table_uri) for batch in self.rows_of(map(json.loads, files)))
 
 
-class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above
-    """The change feed of a range of versions; one task reads it."""
+class RowsReader(FilesReader):
+    """The rows of a table's version."""
 
-    def __init__(self, path: str, covered: tuple[int | str, int | str | None], schema: spark_types.StructType) -> None:
-        self._path = path
+    def __init__(self, snapshot: Snapshot, schema: spark_types.StructType) -> None:
+        """As of ``FilesReader``."""
+        super().__init__(snapshot, snapshot.schema, schema)
+
+    def files_of(self, snapshot: Snapshot) -> pa.Table:
+        """The files of the version."""
+        return snapshot.files(columns=("path", "partition_values", "deletion_vector", "size"))
+
+    def rows_of(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """Their rows."""
+        return self._table.rows(self._columns).of_each(files)
+
+
+class ChangesReader(FilesReader):
+    """The change feed of a range of versions."""
+
+    def __init__(self, last: Snapshot, covered: ChangedRange, schema: spark_types.StructType) -> None:
+        """As of ``FilesReader``; ``last`` is the table at the last version covered."""
+        super().__init__(last, StructType((*last.schema.fields, *CHANGE_FIELDS)), schema)
         self._covered = covered
-        self._schema = schema
+        self._columns = self._columns.without(tuple(field.name for field in CHANGE_FIELDS))
 
-    def partitions(self) -> Sequence[InputPartition]:
-        """One, without files: where no end is given, the range ends with the version that is the newest now."""
-        return [FilesPartition((), self._log().snapshot().version)]
+    def files_of(self, snapshot: Snapshot) -> pa.Table:
+        """The files that hold changes."""
+        from airflow_delta.spark.change_feed.committed_files import committed_files  # noqa: PLC0415 - workers read no log
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The changes, in a worker."""
-        shown = arrow_schema(self._schema)
-        start, end = self._covered
-        newest = partition.version if isinstance(partition, FilesPartition) else None
-        for batch in self._log().changes(start, newest if end is None else end):
-            yield _as_shown(batch, shown, self._path)
+        return committed_files(snapshot, self._covered)
 
-    def _log(self) -> DeltaLog:
-        from airflow_delta.core.delta_log import DeltaLog  # noqa: PLC0415 - only this reader opens a log in a worker
-
-        return DeltaLog.for_table(self._path)
+    def rows_of(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """The changes in them."""
+        return ChangeReader(table=self._table, columns=self._columns).of(files)
 
 
 def _places(wanted: Collection[str], names: Sequence[str], table: str) -> list[int]:

@@ -43,9 +43,11 @@ class DeltaDataSource(DataSource):  # type: ignore[misc] # PySpark is not typed 
     def reader(self, schema: spark_types.StructType) -> DataSourceReader:
         """Reads the rows, or the changes. Raises as ``schema``."""
         options = ReadOptions.of(self.options)
-        if options.changes is not None:
-            return ChangesReader(options.path, options.changes, schema)
-        return RowsReader(_snapshot(options), schema)
+        if options.changes is None:
+            return RowsReader(_snapshot(options), schema)
+        covered, last = DeltaLog.for_table(options.path).changed_range(*options.changes)
+        check_scannable(last.table_uri, last.protocol, last.metadata)
+        return ChangesReader(last, covered, schema)
 
     def writer(self, schema: spark_types.StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Writes rows, and commits them once. Raises as ``plan_write``."""

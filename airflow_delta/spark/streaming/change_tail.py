@@ -18,7 +18,7 @@ from airflow_delta.core.errors import ChangeDataNotRecordedError, InvalidStateme
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonic_times
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.schema import StructType
-from airflow_delta.spark.change_feed.reader import COMMITTED_FILE, committed
+from airflow_delta.spark.change_feed.committed_files import COMMITTED_FILE, committed
 from airflow_delta.spark.streaming.log_tail import LogTail
 from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import StreamOptions

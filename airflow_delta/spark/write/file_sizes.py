@@ -1,7 +1,7 @@
 """Sizes of the files of a write, where the table sets them.
 
 Spark's writer only counts rows, so the bytes of a row are estimated: from the files that the table has, else from the types. A
-type's width in memory is more than what a file takes for it, so that files of a new table rather stay below the bound, unless its
+type's width in memory is more than what a file takes for it, so that files of a new table rather stay below the bound, unless
 texts, lists or maps are longer than is guessed of them.
 """
 

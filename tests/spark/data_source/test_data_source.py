@@ -84,6 +84,19 @@ class TestReading:
         rows = feed.sort("_commit_version").select("id", "_change_type", "_commit_version").collect()
         assert [tuple(row) for row in rows] == [(1, "insert", 0), (1, "delete", 1)]
 
+    def test_the_changes_of_many_files_are_read_by_many_tasks(self, delta, table, write_rows):
+        properties = {"delta.enableChangeDataFeed": "true"}
+        write_rows("SELECT id, id % 3 AS part FROM range(9)", partition_by=("part",), properties=properties)
+        DeltaTable.forPath(delta, table).update("id % 2 = 0", {"id": "id + 100"})
+        feed = delta.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(table)
+        kinds = ("insert", "update_preimage", "update_postimage")
+        rows = feed.select("id", "part", "_change_type", F.spark_partition_id().alias("task")).collect()
+        assert len({row.task for row in rows}) > 1
+        found = {kind: sorted((row.id, row.part) for row in rows if row._change_type == kind) for kind in kinds}
+        even = range(0, 9, 2)
+        expected = [[(i, i % 3) for i in range(9)], [(i, i % 3) for i in even], [(i + 100, i % 3) for i in even]]
+        assert found == dict(zip(kinds, expected, strict=True))
+
     def test_a_filter_of_one_query_is_no_filter_of_the_next(self, delta, table, write_rows):
         write_rows("SELECT 1L AS id")
         write_rows("SELECT 2L AS id")
