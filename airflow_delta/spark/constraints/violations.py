@@ -24,12 +24,13 @@ from airflow_delta.spark.schema_conversion import quoted, to_spark
 _MAX_TEXT = 400
 
 
-def violations(metadata: Metadata, schema: StructType, *, table: str) -> dict[str, Column]:
+def violations(spark: SparkSession, metadata: Metadata, schema: StructType, *, table: str) -> dict[str, Column]:
     """For each constraint, by its name, the condition that is TRUE for a row that violates it.
 
     A CHECK constraint or invariant that is NULL is violated; a generated column may be NULL where its expression is.
 
     Args:
+        spark: The session of the rows.
         metadata: The table's.
         schema: Its columns.
         table: URI, for errors.
@@ -38,7 +39,9 @@ def violations(metadata: Metadata, schema: StructType, *, table: str) -> dict[st
         TableRuleUnreadableError: A rule of the table means nothing to Spark.
         TableRuleRefusedError: A rule of the table may not be followed.
     """
-    return not_null.violations(schema, metadata.partition_columns) | row_violations(metadata, schema, table=table)
+    return not_null.violations(schema, metadata.partition_columns) | row_violations(
+        spark, metadata, schema, table=table
+    )
 
 
 def row_text(names: Iterable[str]) -> Column:
@@ -70,11 +73,12 @@ def _texts_that_partition(metadata: Metadata) -> list[StructField]:
 
 
 def row_violations(
-    metadata: Metadata, schema: StructType, columns: StructType | None = None, *, table: str
+    spark: SparkSession, metadata: Metadata, schema: StructType, columns: StructType | None = None, *, table: str
 ) -> dict[str, Column]:
     """As ``violations``, without NOT NULL: the columns' lengths, generation expressions and constraints.
 
     Args:
+        spark: The session of the rows.
         metadata: The table's.
         schema: Its columns.
         columns: Those that the rows have: constraints on others too are left out. All when None.
@@ -86,7 +90,7 @@ def row_violations(
         rules = {name: text for name, text in rules.items() if not column_references([text], lacking).fields}
     if not rules:
         return limits
-    nothing = SparkSession.active().createDataFrame([], to_spark(schema))
+    nothing = spark.createDataFrame([], to_spark(schema))
     kept = {name: readable(nothing, name, text, table=table, is_condition=True) for name, text in rules.items()}
     return limits | {name: ~F.coalesce(condition, F.lit(False)) for name, condition in kept.items()}
 

@@ -82,7 +82,8 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
     constraints: dict[str, Column] = {}
     if updated.fields:
         constraints = violations(updated, snapshot.partition_columns)
-        constraints |= row_violations(snapshot.metadata, snapshot.schema, updated, table=snapshot.table_uri)
+        spark = staged.rows.sparkSession
+        constraints |= row_violations(spark, snapshot.metadata, snapshot.schema, updated, table=snapshot.table_uri)
     columns = staged.columns.without(snapshot.partition_columns)
     stored = stored_row_bytes(
         staged.candidates if len(staged.candidates) else snapshot.files(columns=["size", NUM_RECORDS.name])

@@ -96,7 +96,7 @@ def write_rows(
     """
     # Rows that only move were checked when they came; a rule about times may mean something else in this session's zone.
     schema = schema_of(metadata)
-    constraints = violations(metadata, schema, table=staging.table_uri) if data_change else {}
+    constraints = violations(frame.sparkSession, metadata, schema, table=staging.table_uri) if data_change else {}
     frame = as_stored(frame, metadata) if constraints else frame
     broken = {f"{_VIOLATIONS}{index}": F.count_if(condition) for index, condition in enumerate(constraints.values())}
     example = {_EXAMPLE: example_of(constraints.values(), schema.names)} if constraints else {}

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchError
 from airflow_delta.core.statements import NotMatchedInsert, SqlSource, WriteMode
+from airflow_delta.spark import DeltaTable, delta_writer
 from airflow_delta.spark.errors import TableRuleUnreadableError
 from tests.spark.session_settings import session_settings
 
@@ -165,3 +166,16 @@ def test_own_values_that_fit_are_cast_in_a_session_without_ansi_too(spark, creat
         write_rows("SELECT 3L AS id")
 
     assert reference_rows() == [(3, 7, {"a": 5, "b": "6"}, None, "INTERVAL '1' DAY", 1)]
+
+
+@pytest.mark.classic(reason="sessions of Spark Connect are given by name")
+def test_rules_are_read_in_the_session_of_the_rows_not_in_the_active_one(spark, table, create, reference_rows):
+    create("id BIGINT", constraints={"positive": "ID > 0"})
+    other = spark.newSession()
+    with session_settings(spark, {"spark.sql.caseSensitive": "true"}):
+        rows = other.sql("SELECT 1L AS id")
+        spark.createDataFrame([], "a INT")  # which makes a session the active one
+        delta_writer(rows).mode("append").save(table)
+        spark.createDataFrame([], "a INT")
+        DeltaTable.forPath(other, table).update("id = 1", {"id": "2L"})
+    assert reference_rows() == [(2,)]
