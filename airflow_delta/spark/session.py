@@ -19,9 +19,11 @@ from airflow_delta.spark.schema_conversion import quoted
 _SPLITS = re.compile(r"splits=(\d+)")
 _LOCAL = re.compile(r"local(\[.*\])?")
 _MEMORY = re.compile(r"(\d+)([kmgt]?)b?")
-_SHIFTS = {"k": 10, "m": 20, "g": 30, "t": 40}
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _RESERVED_BYTES = 300 << 20
 """Of each heap, by Spark for itself."""
+_MAX_RESULT_BYTES = 1 << 30
+"""``spark.driver.maxResultSize`` by default, and where it sets no limit."""
 _naming = RLock()
 
 
@@ -165,10 +167,16 @@ def task_memory(spark: SparkSession) -> int:
     return max(0, int((heap - _RESERVED_BYTES) * shared * (1 - kept) / max(1, slots)))
 
 
-def _bytes(size: str | None) -> int:
-    """A size of memory as Spark writes it, MiB where it names no unit; 0 for anything else."""
+def result_bytes(spark: SparkSession) -> int:
+    """How many bytes one query may bring to this process: half of what the session allows, as rows are counted before."""
+    allowed = _bytes(spark.conf.get("spark.driver.maxResultSize", None), unit="") or _MAX_RESULT_BYTES
+    return allowed // 2
+
+
+def _bytes(size: str | None, unit: str = "m") -> int:
+    """A size as Spark writes it, in this unit where it names none; 0 for anything else."""
     found = _MEMORY.fullmatch(str(size).strip().lower())
-    return int(found[1]) << _SHIFTS[found[2] or "m"] if found else 0
+    return int(found[1]) << _SHIFTS[found[2] or unit] if found else 0
 
 
 def time_zone(spark: SparkSession) -> str:

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.spark import DeltaTable, delta_writer, session
-from airflow_delta.spark.session import query, task_memory
+from airflow_delta.spark.session import query, result_bytes, task_memory
 from airflow_delta.spark.streaming import DeltaSink
 
 
@@ -84,3 +84,11 @@ def test_rows_that_the_user_has_cached_stay_cached_behind_a_statement_that_uses_
 def test_the_memory_of_a_task_is_what_no_cached_row_and_no_other_task_takes(monkeypatch, settings, mebibytes):
     monkeypatch.setattr(session, "cores", lambda _: 2)
     assert task_memory(SimpleNamespace(conf=settings)) >> 20 == mebibytes
+
+
+@pytest.mark.parametrize(
+    ("allowed", "mebibytes"), [(None, 512), ("0", 512), ("32m", 16), ("1073741824", 512), ("4g", 2_048), ("unlimited", 512)]
+)
+def test_one_query_may_bring_half_of_what_the_session_allows(allowed, mebibytes):
+    settings = {} if allowed is None else {"spark.driver.maxResultSize": allowed}
+    assert result_bytes(SimpleNamespace(conf=settings)) == mebibytes << 20

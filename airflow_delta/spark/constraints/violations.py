@@ -39,9 +39,7 @@ def violations(spark: SparkSession, metadata: Metadata, schema: StructType, *, t
         TableRuleUnreadableError: A rule of the table means nothing to Spark.
         TableRuleRefusedError: A rule of the table may not be followed.
     """
-    return not_null.violations(schema, metadata.partition_columns) | row_violations(
-        spark, metadata, schema, table=table
-    )
+    return not_null.violations(schema, metadata.partition_columns) | row_violations(spark, metadata, schema, table=table)
 
 
 def row_text(names: Iterable[str]) -> Column:

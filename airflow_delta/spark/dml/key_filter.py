@@ -18,10 +18,11 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.spark.io.shared_bytes import AtEnd, SharedBytes, share
 from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
+from airflow_delta.spark.session import result_bytes
 from airflow_delta.spark.worker_code import map_in_arrow
 
 _BITS_OF_KEY = 12
@@ -61,9 +62,14 @@ class KeyFilter:
         return held(np.frombuffer(self.words.value, np.uint64), [rows.column(key.name).cast(key.type) for key in self.schema])
 
 
-def suits(keys: int) -> bool:
+def suits(spark: SparkSession, keys: int) -> bool:
     """Whether a filter of the greatest size still tells something about so many keys."""
-    return keys * _LEAST_BITS <= _MAX_BYTES * 8
+    return keys * _LEAST_BITS <= _most_bytes(spark) * 8
+
+
+def _most_bytes(spark: SparkSession) -> int:
+    """Of a filter, so that with those of the other tasks half of what may go to the driver is left for the hashes."""
+    return min(_MAX_BYTES, result_bytes(spark) // (2 * _MOST_TASKS))
 
 
 def build(keys: DataFrame, schema: pa.Schema, rows: int, at_end: AtEnd) -> KeyFilter:
@@ -75,11 +81,12 @@ def build(keys: DataFrame, schema: pa.Schema, rows: int, at_end: AtEnd) -> KeyFi
         rows: How many there are, about.
         at_end: As ``share`` takes it, for what workers share of the filter.
     """
-    words = max(1, min(rows * _BITS_OF_KEY, _MAX_BYTES * 8) // (_WORD_BYTES * 8))
-    is_counted = rows <= _MOST_HASHES
+    most = result_bytes(keys.sparkSession)
+    words = max(1, min(rows * _BITS_OF_KEY, _most_bytes(keys.sparkSession) * 8) // (_WORD_BYTES * 8))
+    is_counted = rows <= min(_MOST_HASHES, most // 2 // _WORD_BYTES)
     builder = _Builder(schema=schema, words=words, gives_hashes=is_counted)
     with typed_worker_errors():
-        if rows * _width(schema) <= _MOST_KEY_BYTES:
+        if rows * _width(schema) <= min(_MOST_KEY_BYTES, most):
             parts = pa.Table.from_batches(builder(iter(keys.toArrow().to_batches())))
         else:
             parts = map_in_arrow(keys.coalesce(_MOST_TASKS), builder, "words binary, hashes binary").toArrow()

@@ -2,6 +2,9 @@
 
 Bytes decide. The cores of the moment only keep little work from lying in one task: they are a lower bound, never an upper one,
 as a cluster may grow while it works, and its size says nothing about a table's.
+
+Where Spark's own Parquet reader reads, Spark splits files as its session says: ``spark.sql.files.maxPartitionBytes``, and
+``maxPartitionNum`` for a bound.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -94,6 +95,8 @@ def test_batches_whose_columns_hold_nothing_give_nothing():
     assert kept.holds(nulls.slice(3)).tolist() == []
 
 
-def test_a_filter_suits_as_many_keys_as_leave_it_four_bits_for_each():
-    assert key_filter.suits(60_000_000)
-    assert not key_filter.suits(70_000_000)
+@pytest.mark.parametrize(("allowed", "most"), [(None, 67_000_000), ("1g", 67_000_000), ("64m", 8_300_000), ("0", 67_000_000)])
+def test_a_filter_suits_as_many_keys_as_leave_it_four_bits_for_each(allowed, most):
+    session = SimpleNamespace(conf={} if allowed is None else {"spark.driver.maxResultSize": allowed})
+    assert key_filter.suits(session, most)
+    assert not key_filter.suits(session, most * 102 // 100)

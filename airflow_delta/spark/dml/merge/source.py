@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.types import BooleanType
 from pyspark.sql.types import StructField as SparkField
@@ -44,12 +44,14 @@ from airflow_delta.spark.io.small_work import HeldRows
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.io.worker_values import to_ipc
 from airflow_delta.spark.schema_conversion import from_spark, quoted
+from airflow_delta.spark.session import result_bytes
 from airflow_delta.spark.statement.sources import OpenSource
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _MAX_KEYS = 1_000_000
 _MAX_KEY_BYTES = 64 << 20
+_FEW_BYTES = 1 << 20
 _MAX_LISTED_VALUES = 64
 _ROW_BYTES, _VALUE_BYTES = 16, 8
 """What Spark's rows take at least, and each of their values, however short it is."""
@@ -93,7 +95,7 @@ class MergeSource:
         """
         if self.keys is not None:
             return share(self.frame.sparkSession, to_ipc(self.keys), cache.at_end)
-        if not self.key_fields or not key_filter.suits(self.rows):
+        if not self.key_fields or not key_filter.suits(self.frame.sparkSession, self.rows):
             return None
         counts = with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]
         if not counts.null_count and live_rows(files) < self.rows:
@@ -148,7 +150,8 @@ def materialize(
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
     rest = [*condition.others, *(key.text for key in condition.keys if key not in equalities)]
     keys, is_unique = None, False
-    if fields and rows <= _MAX_KEYS and key_bytes <= _MAX_KEY_BYTES:
+    are_few = rows <= _MAX_KEYS and key_bytes <= _MAX_KEY_BYTES
+    if fields and are_few and _may_be_brought(frame.sparkSession, rows * row_width(StructType(tuple(fields))) + key_bytes):
         found = frame.select(*names).dropna().toArrow() if here is None else here.rows.select(names).drop_null()
         every = _renamed(found, fields)
         keys = every.group_by(every.column_names).aggregate([])
@@ -197,6 +200,11 @@ def _texts(columns: StructType) -> list[str] | None:
     texts = [field.name for field in columns.fields if field.type in (STRING, BINARY)]
     is_known &= len(texts) <= _MAX_TEXTS and len({name_key(name) for name in columns.names}) == len(columns.names)
     return texts if is_known else None
+
+
+def _may_be_brought(spark: SparkSession, size: int) -> bool:
+    """Whether the driver takes results of about so many bytes; the session is asked where they are many."""
+    return size <= _FEW_BYTES or size <= result_bytes(spark)
 
 
 def _length(texts: Iterable[str]) -> SparkColumn:

@@ -23,9 +23,11 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.dml import key_filter
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge import join as merge_join
+from airflow_delta.spark.dml.merge import source as merge_source
 from airflow_delta.spark.dml.merge.plan import plan_merge
 from airflow_delta.spark.dml.staged_changes import scan_positions
 from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.io.shared_bytes import CarriedBytes
 from tests.slow_cases import slow_after
 
 UPSERT = [MatchedUpdate(condition="source.v % 2 = 0"), MatchedDelete(), NotMatchedInsert()]
@@ -188,3 +190,20 @@ def test_there_is_no_filter_where_the_target_has_fewer_rows_than_the_source(spar
 
     assert keys is None
     assert len(rows) == 300
+
+
+def test_keys_that_the_driver_does_not_take_go_into_a_filter_that_it_does(target, run_merge, reference_rows, monkeypatch):
+    expected = run_merge(SOURCE, on=ON["a number"], clauses=UPSERT)
+    rows = reference_rows(order="v, id")
+    DeltaLog.for_table(target).restore(version=1)
+    filters = []
+    monkeypatch.setattr(merge_source, "_FEW_BYTES", 0)
+    for module in (merge_source, key_filter):
+        monkeypatch.setattr(module, "result_bytes", lambda _: 512)
+    monkeypatch.setattr(key_filter, "share", lambda _, words, __: filters.append(len(words)) or CarriedBytes(words))
+
+    result = run_merge(SOURCE, on=ON["a number"], clauses=UPSERT)
+
+    assert (filters, reference_rows(order="v, id")) == ([64], rows)
+    counts = [name for name in expected.metrics if "Rows" in name]
+    assert [result.metrics[name] for name in counts] == [expected.metrics[name] for name in counts]
