@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.jvm import copied_session, drop_temporary_view, is_connect
@@ -104,12 +105,14 @@ def query(
     if not views:
         return spark.sql(text, args=args)
     if is_connect(spark):
-        # The query is analyzed whenever the rows are used, so it carries its views with it; braces would name arguments.
+        # The query is analyzed whenever the rows are used, so it carries its views with it; braces would name arguments. The
+        # server drops them as its catalog does (see drop_temporary_view): they must differ from what the user has cached.
         slots = [f"view_{position}" for position in range(len(views))]
         named = ", ".join(f"{quoted(name)} AS (TABLE {{{slot}}})" for name, slot in zip(views, slots, strict=True))
         body = _without_end(text).replace("{", "{{").replace("}", "}}")
         sql = f"WITH {named} SELECT * FROM (\n{body}\n)"  # noqa: S608 - it is the user's own SQL
-        return spark.sql(sql, args=args, **dict(zip(slots, views.values(), strict=True)))
+        frames = (rows.where(F.lit(True)) for rows in views.values())
+        return spark.sql(sql, args=args, **dict(zip(slots, frames, strict=True)))
     with query_views(spark, views):
         return spark.sql(text, args=args)
 

@@ -5,7 +5,6 @@ Spark keeps ``varchar(n)`` and ``char(n)`` beside a column that is a string in t
 
 from __future__ import annotations
 
-from functools import reduce
 from operator import or_
 
 from pyspark.errors import ParseException
@@ -16,6 +15,7 @@ from pyspark.sql import types as spark_types
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.spark.errors import TableRuleUnreadableError
+from airflow_delta.spark.folded import folded
 from airflow_delta.spark.schema_conversion import quoted
 
 
@@ -29,7 +29,7 @@ def violations(schema: StructType) -> dict[str, Column]:
     found = {
         f"the length of {name} ({limit})": _too_long(_type(name, limit), F.col(quoted(name))) for name, limit in limits.items()
     }
-    return {constraint: reduce(or_, broken) for constraint, broken in found.items() if broken}
+    return {constraint: folded(or_, broken) for constraint, broken in found.items() if broken}
 
 
 def _type(name: str, limit: str) -> spark_types.DataType:
@@ -58,4 +58,4 @@ def _too_long(data_type: spark_types.DataType, value: Column) -> list[Column]:
 def _in_elements(element: spark_types.DataType, values: Column) -> list[Column]:
     if not _too_long(element, F.lit(None)):
         return []
-    return [F.exists(values, lambda item: reduce(or_, _too_long(element, item)))]
+    return [F.exists(values, lambda item: folded(or_, _too_long(element, item)))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column
@@ -10,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructType
 from airflow_delta.core.schema.data_types import BINARY, STRING
+from airflow_delta.spark.folded import folded
 from airflow_delta.spark.schema_conversion import quoted
 
 
@@ -27,7 +27,7 @@ def violations(schema: StructType, partition_columns: tuple[str, ...] = ()) -> d
             counts_empty = field.name in partition_columns and field.type in (STRING, BINARY)
             found[f"NOT NULL of {field.name}"] = column.isNull() | (F.length(column) == 0) if counts_empty else column.isNull()
         if broken := _broken_inside(field.type, column):
-            found[f"NOT NULL inside {field.name}"] = reduce(or_, broken)
+            found[f"NOT NULL inside {field.name}"] = folded(or_, broken)
     return found
 
 
@@ -51,4 +51,4 @@ def _broken_elements(element: DataType, values: Column, *, may_be_null: bool) ->
     def broken(item: Column) -> list[Column]:
         return ([] if may_be_null else [item.isNull()]) + _broken_inside(element, item)
 
-    return [F.exists(values, lambda item: reduce(or_, broken(item)))] if broken(F.lit(None)) else []
+    return [F.exists(values, lambda item: folded(or_, broken(item)))] if broken(F.lit(None)) else []

@@ -32,9 +32,10 @@ if TYPE_CHECKING:  # workers import this module, and need no parser of predicate
 
 @dataclass
 class FilesPartition(InputPartition):  # type: ignore[misc] # PySpark is not typed here
-    """The files of one task, each as JSON text."""
+    """The files of one task, each as JSON text, and the version that is read, which statements on the table look for."""
 
     files: tuple[str, ...]
+    version: int
 
 
 class FilesReader(DataSourceReader, ABC):  # type: ignore[misc] # as above
@@ -70,7 +71,8 @@ class FilesReader(DataSourceReader, ABC):  # type: ignore[misc] # as above
         snapshot, self._snapshot = self._snapshot, None  # what follows travels to the workers
         if snapshot is None:
             raise RuntimeError("the files of a reader are chosen once")
-        return [FilesPartition(tuple(share)) for share in described_shares(self.files_of(snapshot)) or [[]]]
+        shares = described_shares(self.files_of(snapshot)) or [[]]
+        return [FilesPartition(tuple(share), snapshot.version) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files of a task."""

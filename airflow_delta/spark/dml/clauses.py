@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
+from operator import or_
 from typing import Literal
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from airflow_delta.spark.constraints.identity import NumberedRows, numbered
 from airflow_delta.spark.constraints.store_assignment import stored_value
 from airflow_delta.spark.constraints.values import holds_collation, of_column_type, with_generated
 from airflow_delta.spark.dml.assigned_columns import assigned_columns
+from airflow_delta.spark.folded import folded
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import quoted
@@ -200,7 +202,7 @@ class BoundClauses:
         if not columns:
             return NumberedRows(frame=rows)
         where = {field.name: self._leave(clause_index, field.name, "numbered") for field in columns}
-        wanted = reduce(Column.__or__, where.values())
+        wanted = folded(or_, list(where.values()))
         numbers = numbered(rows.where(wanted), columns, table=table, cache=cache, where=where)
         return NumberedRows(frame=rows.where(~wanted).unionByName(numbers.frame), marks=numbers.marks)
 
@@ -312,7 +314,7 @@ def _condition(clause: BoundClause) -> Column:
 
 def _is_one_of(number: Column, numbers: Sequence[int]) -> Column:
     """Whether a number is one of these; FALSE for NULL. Few calls of the JVM, which there are many of in a small statement."""
-    return reduce(Column.__or__, map(number.eqNullSafe, numbers)) if numbers else F.lit(False)
+    return folded(or_, [number.eqNullSafe(one) for one in numbers]) if numbers else F.lit(False)
 
 
 def _first_of(branches: Iterable[tuple[Column, Column]]) -> Column:

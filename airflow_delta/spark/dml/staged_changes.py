@@ -29,7 +29,7 @@ from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import all_files, map_files
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.shared_bytes import SharedBytes
-from airflow_delta.spark.io.small_work import done_here, is_done_here
+from airflow_delta.spark.io.small_work import is_done_here, kept_here
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
@@ -212,7 +212,10 @@ def scan_positions(
     if is_done_here(spark, columns, size, files=len(files)):
         shares, task = all_files(numbered.select(POSITIONED))
         worker = scan(shares=shares)
-        return spark.createDataFrame(done_here(worker, [task], worker.schema), schema)
+        with typed_worker_errors():
+            rows = kept_here(worker(iter([task])), worker.schema)
+        if rows is not None:
+            return spark.createDataFrame(rows, schema)
     large_first = numbered.sort_by([("size", "descending")])  # that no large one is begun when all others are done
     return map_files(
         spark,

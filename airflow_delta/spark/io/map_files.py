@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
 from math import log2
 from typing import TypeAlias
@@ -25,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
+from airflow_delta.spark.folded import folded
 from airflow_delta.spark.io.worker_values import from_ipc, to_ipc, with_typed_errors
 from airflow_delta.spark.worker_code import map_in_arrow
 
@@ -112,7 +112,7 @@ def map_files(
             numbers = numbers.unionAll(spark.createDataFrame(pa.table({mark.names[0]: pa.array([], pa.int64())}), mark))
         shares = FileShares(files=_as_bytes(files.slice(first, end - first), tasks[first:end]), stride=stride)
         frames.append(map_in_arrow(numbers, worker(shares), schema))
-    return reduce(DataFrame.unionAll, frames)
+    return folded(DataFrame.unionAll, frames)
 
 
 def all_files(files: pa.Table) -> tuple[FileShares, pa.RecordBatch]:

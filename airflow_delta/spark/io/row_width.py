@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import add
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
@@ -24,6 +26,7 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP_NTZ,
     VARIANT,
 )
+from airflow_delta.spark.folded import folded
 from airflow_delta.spark.schema_conversion import quoted
 
 _WIDTHS: dict[DataType, int] = {BOOLEAN: 1, BYTE: 1, SHORT: 2, INTEGER: 4, DATE: 4, FLOAT: 4}
@@ -51,13 +54,14 @@ def row_bytes(schema: StructType) -> Column:
     """Bytes of a row of Spark's in memory, about: values of any length are counted. A file takes less for them."""
     counted = [field for field in schema.fields if not _is_fixed(field.type)][:_MOST_COUNTED]
     rest = StructType(tuple(field for field in schema.fields if field not in counted))
-    return sum((_value_bytes(F.col(quoted(field.name)), field.type) for field in counted), F.lit(row_width(rest)))
+    sizes = (_value_bytes(F.col(quoted(field.name)), field.type) for field in counted)
+    return folded(add, [F.lit(row_width(rest)), *sizes])
 
 
 def _value_bytes(value: Column, data_type: DataType) -> Column:
     match data_type:
         case StructType(fields):
-            return sum((_value_bytes(value.getField(field.name), field.type) for field in fields), F.lit(0))
+            return folded(add, [F.lit(0), *(_value_bytes(value.getField(field.name), field.type) for field in fields)])
         case ArrayType(element):
             return _item_bytes(value, element)
         case MapType(key, item):

@@ -40,7 +40,7 @@ from airflow_delta.spark.io.jvm_scan import jvm_scan
 from airflow_delta.spark.io.predicates import predicate_of_rows
 from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.io.read_marks import marked
-from airflow_delta.spark.io.small_work import MOST_BYTES, HeldRows, is_done_here
+from airflow_delta.spark.io.small_work import HeldRows, is_done_here, kept_here
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import is_connect
@@ -153,16 +153,12 @@ def hold_table(spark: SparkSession, snapshot: Snapshot, *, is_newest: bool = Fal
     check_scannable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     if DELETION_VECTORS not in reader_features(snapshot.protocol):
         refuse_deletion_vectors(snapshot.table_uri, files)
-    batches, size = [], 0
     try:
-        for batch in table.rows(schema).of_each(files.to_pylist()):
-            batches.append(batch)
-            size += batch.nbytes
-            if size > MOST_BYTES:  # what was estimated may be far too low
-                return None
+        rows = kept_here(table.rows(schema).of_each(files.to_pylist()), arrow_schema(schema))
     except LegacyCalendarError:  # which Spark knows
         return None
-    rows = pa.Table.from_batches(batches, arrow_schema(schema))
+    if rows is None:
+        return None
     frame = spark.createDataFrame(rows, to_spark(without_column_mapping(all_nullable(schema))))
     return HeldRows(marked(frame, table), rows)
 

@@ -73,3 +73,14 @@ def done_here(worker: Callable[[Batches], Batches], batches: Iterable[pa.RecordB
     """What a worker makes of one partition. Raises as the worker does."""
     with typed_worker_errors():
         return pa.Table.from_batches(worker(iter(batches)), schema)
+
+
+def kept_here(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table | None:
+    """The batches as a table; None once they are more than this process keeps, of which sizes of files tell little."""
+    kept, size = [], 0
+    for batch in batches:
+        kept.append(batch)
+        size += batch.nbytes
+        if size > MOST_BYTES:
+            return None
+    return pa.Table.from_batches(kept, schema)

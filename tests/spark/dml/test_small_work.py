@@ -25,11 +25,12 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.spark.change_feed.read import read_changes
-from airflow_delta.spark.dml import effects
+from airflow_delta.spark.dml import effects, staged_changes
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io import row_cache, small_work
+from airflow_delta.spark.io.map_files import map_files
 from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.rewrite import rewrite
 from airflow_delta.spark.rewrite.rewrite import FileRewrite
@@ -288,3 +289,20 @@ def test_many_files_are_left_to_the_workers(monkeypatch):
 @pytest.mark.classic(reason="the test is about a classic session")
 def test_a_classic_session_leaves_all_work_to_its_workers(spark):
     assert not small_work.is_done_here(spark, StructType((StructField("v", LONG),)), 1)
+
+
+def test_rows_that_are_more_than_their_file_shows_are_left_to_the_workers(spark, table, monkeypatch):
+    write_deltalake(table, pa.table({"id": range(30), "text": ["x" * 1_000] * 30}))
+    monkeypatch.setattr(small_work, "is_connect", lambda _: True)
+    snapshot, read = DeltaLog.for_table(table).snapshot(), []
+
+    def by_workers(*arguments, **options):
+        read.append("by workers")
+        return map_files(*arguments, **options)
+
+    monkeypatch.setattr(staged_changes, "map_files", by_workers)
+    for most in (100_000, 20_000):
+        monkeypatch.setattr(small_work, "MOST_BYTES", most)
+        read.append(most)
+        assert staged_changes.scan_positions(spark, snapshot, snapshot.files(), snapshot.schema).count() == 30
+    assert read == [100_000, 20_000, "by workers"]

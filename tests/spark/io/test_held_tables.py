@@ -13,7 +13,7 @@ from airflow_delta.core.statements import DeleteStatement, FileSource, TableSour
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.dml.delete import delete
-from airflow_delta.spark.io import scan, small_work
+from airflow_delta.spark.io import small_work
 from airflow_delta.spark.io.read_marks import shown_reads
 from airflow_delta.spark.io.scan import hold_table, read_table
 from airflow_delta.spark.jvm import is_connect
@@ -98,13 +98,13 @@ def test_an_empty_table_has_its_columns(spark, table):
 def test_spark_reads_what_is_much_or_in_many_files_or_of_types_that_arrow_knows_otherwise(spark, tmp_path, monkeypatch):
     texts, lists = str(tmp_path / "texts"), str(tmp_path / "lists")
     for row in range(3):
-        write_deltalake(texts, pa.table({"id": [row], "text": ["x" * 1_000]}), mode="append")
+        write_deltalake(texts, pa.table({"id": [row], "text": ["x" * 10_000]}), mode="append")
     write_deltalake(lists, pa.table({"id": [1], "list": [[1]]}))
     snapshot = DeltaLog.for_table(texts).refresh()
     assert len(hold_table(spark, snapshot).rows) == 3
 
     assert hold_table(spark, DeltaLog.for_table(lists).refresh()) is None
-    monkeypatch.setattr(scan, "MOST_BYTES", 2_000)  # they are more than is estimated of their files
+    monkeypatch.setattr(small_work, "MOST_BYTES", 20_000)  # they are more than is estimated of their files
     assert hold_table(spark, snapshot) is None
     monkeypatch.undo()
     monkeypatch.setattr(small_work, "is_connect", lambda _: True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +38,7 @@ from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.dml import key_filter
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
+from airflow_delta.spark.folded import folded
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.shared_bytes import SharedBytes, share
@@ -209,7 +211,7 @@ def _may_be_brought(spark: SparkSession, size: int) -> bool:
 
 def _length(texts: Iterable[str]) -> SparkColumn:
     """Bytes of these columns of a row."""
-    return sum((F.coalesce(F.octet_length(quoted(name)), F.lit(0)) for name in texts), F.lit(0))
+    return folded(add, [F.lit(0), *(F.coalesce(F.octet_length(quoted(name)), F.lit(0)) for name in texts)])
 
 
 def _length_here(rows: pa.Table, texts: Iterable[str]) -> int:

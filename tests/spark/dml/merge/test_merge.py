@@ -30,6 +30,8 @@ from airflow_delta.core.statements import (
     SqlSource,
     UpdateStatement,
 )
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.staged_changes import scan_positions
 from airflow_delta.spark.dml.update import update
@@ -376,6 +378,22 @@ def test_a_merge_that_only_inserts_reads_keys_and_rewrites_nothing(run_merge, re
     counts = [result.metrics[f"numTarget{name}"] for name in ("FilesRemoved", "FilesAdded", "RowsCopied", "RowsInserted")]
     assert counts == [0, 1, 0, 1]
     assert [row for row in reference_rows() if row[1] == "new"] == [(5, "new")]
+
+
+def test_rows_of_sixty_texts_and_of_a_struct_of_sixty_members_that_must_not_be_null_are_merged(
+    run_merge, table, reference_rows
+):
+    texts, members = ([f"{letter}{number}" for number in range(70)] for letter in "tm")
+    columns = ", ".join(f"{name} STRING NOT NULL" for name in texts)
+    nested = ", ".join(f"{name}: INT NOT NULL" for name in members)
+    DeltaLog.for_table(table).create(NewTable(schema=parse_struct(f"id BIGINT, {columns}, s STRUCT<{nested}>")))
+    source = ", ".join(f"concat('{name} ', id) AS {name}" for name in texts)
+    struct = ", ".join(f"'{name}', CAST(id AS INT)" for name in members)
+    run_merge(f"SELECT id, {source}, named_struct({struct}) AS s FROM range(3)", clauses=[MatchedUpdate(), NotMatchedInsert()])
+    run_merge(
+        f"SELECT id, {source}, named_struct({struct}) AS s FROM range(2, 4)", clauses=[MatchedUpdate(), NotMatchedInsert()]
+    )
+    assert reference_rows(columns="id, t59, s.m59 AS m") == [(number, f"t59 {number}", number) for number in range(4)]
 
 
 @pytest.mark.classic(reason="over Spark Connect this process writes so few rows, as one file")
