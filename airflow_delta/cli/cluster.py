@@ -48,7 +48,7 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
         code = local_code(Path(private), "doctor")
         command += ["--py-files", code.archive, code.application, "--json", *folder]
         named = (text.removeprefix("spark.master=") for text in settings if text.startswith("spark.master="))
-        environment = _driver_python(master or next(named, None)) | os.environ
+        environment = os.environ | _driver_python(master or next(named, ""))
         done = subprocess.run(  # noqa: S603 - no shell
             command, capture_output=True, text=True, errors="replace", check=False, env=environment
         )
@@ -69,8 +69,18 @@ def _report(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.keys() >= {"table", "facts", "findings"} else None
 
 
-def _driver_python(master: str | None) -> dict[str, str]:
-    """This Python for the driver, as operators have it, unless the environment names one."""
-    is_local = (master or "local").startswith("local")
-    name = "PYSPARK_PYTHON" if is_local and "PYSPARK_DRIVER_PYTHON" not in os.environ else "PYSPARK_DRIVER_PYTHON"
-    return {} if "PYSPARK_PYTHON" in os.environ else {name: sys.executable}
+def _driver_python(master: str) -> dict[str, str]:
+    """This Python for the driver, and in local mode for tasks, as operators have it, unless the environment names one.
+
+    Args:
+        master: As it was given; empty where Spark's own settings name it, which may be a cluster.
+    """
+    if not os.environ.keys().isdisjoint({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}):
+        return {}
+    if master.startswith("local"):
+        return {"PYSPARK_PYTHON": sys.executable}
+    driver = {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    if master:
+        return driver
+    # In local mode tasks then run the first python3 on the path; on a cluster the nodes have paths of their own.
+    return driver | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])}

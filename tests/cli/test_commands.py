@@ -287,20 +287,46 @@ def test_the_doctor_of_a_cluster_prints_what_its_job_reports_and_ends_with_1(spa
     assert "error PACKAGE_MISSING expected pyarrow" in shown
 
 
-@pytest.mark.parametrize("master", [["--master", "yarn", "--conf", "spark.a=b"], ["--conf", "spark.master=yarn"]])
-def test_executors_of_a_cluster_run_a_python_of_their_own_and_the_driver_that_of_the_command(
-    tmp_path, spark_submit, monkeypatch, master
-):
+@pytest.fixture
+def pythons_of_the_doctor(tmp_path, spark_submit, monkeypatch):
+    """The environment of ``spark-submit`` when the doctor looks at a cluster, in whose own no Python is named."""
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     spark_submit(json.dumps(REPORT))
     program = tmp_path / "spark-submit"
     written = f"import os, pathlib; pathlib.Path({str(tmp_path / 'seen')!r}).write_text(repr(dict(os.environ)))\n"
     program.write_text(program.read_text().replace("import json, sys\n", f"import json, sys\n{written}"))
-    run_json("doctor", "--spark", "s3a://lake/tables", *master, code=1)
-    seen = ast.literal_eval((tmp_path / "seen").read_text())
+
+    def look(*options):
+        run_json("doctor", "--spark", "s3a://lake/tables", "--conf", "spark.a=b", *options, code=1)
+        return ast.literal_eval((tmp_path / "seen").read_text())
+
+    return look
+
+
+@pytest.mark.parametrize(
+    "master", [["--master", "yarn"], ["--conf", "spark.master=yarn"], []], ids=["option", "setting", "Spark's own settings"]
+)
+def test_executors_of_a_cluster_run_a_python_of_their_own_and_the_driver_that_of_the_command(pythons_of_the_doctor, master):
+    seen = pythons_of_the_doctor(*master)
     assert seen["PYSPARK_DRIVER_PYTHON"] == sys.executable
     assert "PYSPARK_PYTHON" not in seen
+
+
+@pytest.mark.parametrize("master", [["--master", "local[2]"], ["--conf", "spark.master=local"]])
+def test_in_local_mode_tasks_run_the_python_of_the_command(pythons_of_the_doctor, master):
+    assert pythons_of_the_doctor(*master)["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_where_no_master_is_named_tasks_in_local_mode_find_the_python_of_the_command_first(pythons_of_the_doctor):
+    path = pythons_of_the_doctor()["PATH"]
+    assert path.split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+def test_the_doctor_leaves_the_pythons_that_the_environment_names(pythons_of_the_doctor, monkeypatch):
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/opt/python3")
+    seen = pythons_of_the_doctor("--master", "local")
+    assert (seen["PYSPARK_DRIVER_PYTHON"], "PYSPARK_PYTHON" in seen) == ("/opt/python3", False)
 
 
 @pytest.mark.parametrize(
