@@ -13,6 +13,9 @@ from airflow_delta.core.errors.unsupported import PackageTooOldError
 LEAST_PYARROW = (23, 0)
 """Major and minor version, as ``pyproject.toml`` has them. Older ones read times before 1970 wrong where they are INT96."""
 
+LEAST_PANDAS = (2, 2)
+"""Likewise. Spark 4.0 takes 2.0, too; newer ones need 2.2."""
+
 
 def check_pyarrow(version: str = pa.__version__) -> None:
     """Return if this Python's pyarrow is new enough; on drivers and on workers, before any work is done.

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from airflow_delta.core.least_versions import LEAST_PYARROW, is_at_least
+from airflow_delta.core.least_versions import LEAST_PANDAS, LEAST_PYARROW, is_at_least
 from airflow_delta.core.operations.table_health import Finding, Severity
 from airflow_delta.core.storage.table_uri import scheme_of
-from airflow_delta.jobs.cluster_facts import PACKAGES, ClusterFacts
+from airflow_delta.core.wording import counted
+from airflow_delta.jobs.cluster_facts import PACKAGES, ClusterFacts, PythonFacts
 from airflow_delta.spark.io.data_paths import hadoop_uri
 
 LEAST_SPARK = (4, 0)
 _FIRST_UNKNOWN_SPARK = (4, 4)
-_NEEDED = ("pyarrow", "pandas")
+_NEEDED = {"pyarrow": LEAST_PYARROW, "pandas": LEAST_PANDAS}
+_MOST_HOSTS = 5
+"""How many a text names."""
 _SEND = "install it for the Python that spark.pyspark.python names, on every node; or send it along: airflow-delta pack"
 
 
 def check_cluster(facts: ClusterFacts) -> list[Finding]:
     """The findings, the worst first."""
-    findings = [finding for check in (_versions, _packages, _storage) for finding in check(facts)]
+    findings = [finding for check in (_versions, _executors, _packages, _storage) for finding in check(facts)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+
+
+def hosts(facts: ClusterFacts) -> str:
+    """How many executors ran a task on each host, in words."""
+    return ", ".join(f"{host}: {counted(executors, 'executor')}" for host, executors in sorted(facts.hosts.items()))
+
+
+def executors(facts: ClusterFacts, python: PythonFacts) -> str:
+    """Those that run this Python, in words: with their hosts where others run another one."""
+    if len(facts.executors) == 1:
+        return "executors"
+    shown, others = python.hosts[:_MOST_HOSTS], len(python.hosts[_MOST_HOSTS:])
+    return f"executors on {', '.join(shown)}" + (f" and {counted(others, 'other host')}" if others else "")
 
 
 def _versions(facts: ClusterFacts) -> Iterator[Finding]:
@@ -30,23 +46,31 @@ def _versions(facts: ClusterFacts) -> Iterator[Finding]:
         yield _finding(Severity.WARNING, "SPARK_UNKNOWN", text, "try your statements on a copy of a table first")
     for feature in facts.missing_features:
         yield _finding(Severity.HINT, "SPARK_FEATURE_MISSING", feature, "upgrade Spark if you need it")
+
+
+def _executors(facts: ClusterFacts) -> Iterator[Finding]:
     if facts.executors_failure:
         text = f"expected executors that run functions of Python {facts.driver.version}, found: {facts.executors_failure}"
         remedy = "name a Python of the driver's minor version by spark.pyspark.python (or PYSPARK_PYTHON), on every node"
         yield _finding(Severity.ERROR, "EXECUTORS_PYTHON_UNFIT", text, remedy)
+    elif sum(facts.hosts.values()) < facts.expected_executors:
+        text = f"expected {counted(facts.expected_executors, 'executor')} to run a task, found {hosts(facts) or 'none'}"
+        remedy = (
+            "see in the log of the job why the others did not start or answer, and run this again: nothing is known of them"
+        )
+        yield _finding(Severity.WARNING, "EXECUTORS_SILENT", text, remedy)
 
 
 def _packages(facts: ClusterFacts) -> Iterator[Finding]:
-    for who, python in (("the driver", facts.driver), *(("executors", python) for python in facts.executors)):
-        for name in _NEEDED:
-            if python.packages[name] is None:
+    for who, python in (("the driver", facts.driver), *((executors(facts, python), python) for python in facts.executors)):
+        for name, least in _NEEDED.items():
+            found, needed = python.packages[name], ".".join(map(str, least))
+            if found is None:
                 text = f"expected {name}, found none that {python.executable} of {who} can import"
                 yield _finding(Severity.ERROR, "PACKAGE_MISSING", text, _SEND)
-        found = python.packages["pyarrow"]
-        if found is not None and not is_at_least(found, LEAST_PYARROW):
-            needed = ".".join(map(str, LEAST_PYARROW))
-            text = f"expected pyarrow {needed} or newer, found {found} in {python.executable} of {who}"
-            yield _finding(Severity.ERROR, "PACKAGE_TOO_OLD", text, _SEND)
+            elif not is_at_least(found, least):
+                text = f"expected {name} {needed} or newer, found {found} in {python.executable} of {who}"
+                yield _finding(Severity.ERROR, "PACKAGE_TOO_OLD", text, _SEND)
     for name in PACKAGES:
         versions = {python.packages[name] for python in (facts.driver, *facts.executors)} - {None}
         if len(versions) > 1:

@@ -1,14 +1,16 @@
-"""What a cluster has: gathered by the driver, and by tasks on the executors that need nothing of ours."""
+"""What a cluster has: gathered by the driver, and by tasks on each executor that need nothing of ours."""
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import socket
 import sys
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 from uuid import uuid4
@@ -24,6 +26,7 @@ from airflow_delta.spark.errors import SparkFeatureMissingError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.jvm import Py4JJavaError, filesystem_class, hadoop_configuration, hadoop_gateway
+from airflow_delta.spark.session import has_executors
 from airflow_delta.spark.spark_features import check_stream_source
 
 PACKAGES = ("pyarrow", "pandas", "numpy")
@@ -31,6 +34,13 @@ PACKAGES = ("pyarrow", "pandas", "numpy")
 OBJECT_STORES = ("abfss", "gs", "s3a")
 """Schemes of Hadoop's connectors, which are looked up whatever was asked for."""
 _MOST_TASKS = 1_000
+_PAUSE = 3.0
+"""Seconds that a task takes: none is done by an executor that is free again, and further executors have time to start."""
+_PATIENCE = 30.0
+"""Seconds in which executors start, as ``spark.scheduler.maxRegisteredResourcesWaitingTime`` has it by default."""
+
+Answer = tuple[str, int, str, str, tuple[tuple[str, str | None], ...]]
+"""Of a task: its host, the process that started its Python, and that Python's version, path and packages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +51,13 @@ class PythonFacts:
         version: Its version.
         executable: Its path.
         packages: The versions of ``PACKAGES``; None where one cannot be imported.
+        hosts: Where executors run it; empty for the driver's.
     """
 
     version: str
     executable: str
     packages: Mapping[str, str | None]
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +70,9 @@ class ClusterFacts:
         java: The version of the driver's Java.
         driver: The driver's Python.
         executors: The Pythons that tasks ran in, each once.
-        hosts: How many tasks ran on each host.
-        executors_failure: Why no Python function ran there; empty if one did.
+        hosts: How many executors ran tasks on each host; in local mode the driver is one.
+        expected_executors: How many executors there are, or how many the settings ask for if these are more.
+        executors_failure: Why a Python function failed there; empty if none did.
         missing_features: What this version of Spark cannot do.
         filesystems: Hadoop's class for each scheme; None where it has none.
         writes: For each URI, who could not write there and why: of ``driver``, ``executors`` and ``JVM`` those that tried,
@@ -72,6 +85,7 @@ class ClusterFacts:
     driver: PythonFacts
     executors: tuple[PythonFacts, ...]
     hosts: Mapping[str, int]
+    expected_executors: int
     executors_failure: str
     missing_features: tuple[str, ...]
     filesystems: Mapping[str, str | None]
@@ -85,54 +99,110 @@ def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
         spark: The session.
         uris: Folders; the schemes of their filesystems are looked up beside ``OBJECT_STORES``.
     """
-    context, places = spark.sparkContext, [*uris]
-    look = python_facts()
-    found: list[tuple[str, PythonFacts]] = []
-    failure = ""
-    tasks = min(2 * context.defaultParallelism, _MOST_TASKS)
-    try:
-        answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()
-        found = [(host, PythonFacts(version=v, executable=e, packages=dict(p))) for host, v, e, p in answers]
-    except (PySparkException, Py4JJavaError) as error:
-        failure = _reason(error)
-    [(_, version, executable, packages)] = look(iter(()))
-    executors = tuple({repr(facts): facts for _, facts in found}.values())
+    places = [*uris]
+    answered, failure = _executor_pythons(spark)
+    executors = _each_once(answered)
     schemes = {*OBJECT_STORES, *(scheme_of(hadoop_uri(uri)) for uri in places)}
     filesystems = {scheme: filesystem_class(spark, scheme) for scheme in sorted(schemes)}
-    can_work = bool(executors) and all(facts.packages["pyarrow"] for facts in executors)
+    can_work = bool(executors) and not failure and all(facts.packages["pyarrow"] for facts in executors)
+    [driver] = python_facts()(iter(()))
     return ClusterFacts(
         spark=spark.version,
-        master=context.master,
+        master=spark.sparkContext.master,
         java=str(hadoop_gateway(spark, "")[0].java.lang.System.getProperty("java.version")),
-        driver=PythonFacts(version=version, executable=executable, packages=dict(packages)),
+        driver=_python(driver),
         executors=executors,
-        hosts=dict(Counter(host for host, _ in found)),
+        hosts=dict(Counter(host for host, _ in answered)),
+        expected_executors=_expected_executors(spark),
         executors_failure=failure,
         missing_features=_missing_features(),
         filesystems=filesystems,
         writes={
             uri: _writes(
-                spark, uri, asks_jvm=filesystems[scheme_of(hadoop_uri(uri))] is not None, tasks=tasks if can_work else 0
+                spark,
+                uri,
+                asks_jvm=filesystems[scheme_of(hadoop_uri(uri))] is not None,
+                tasks=_tasks_for_each(spark) if can_work else 0,
             )
             for uri in places
         },
     )
 
 
-def python_facts() -> Callable[[Iterator[Any]], Iterator[tuple[str, str, str, tuple[tuple[str, str | None], ...]]]]:
-    """A function that Spark sends as code, not by its name: executors may have nothing by which to import ours."""
+def python_facts(pause: float = 0) -> Callable[[Iterator[Any]], Iterator[Answer]]:
+    """A function that Spark sends as code, not by its name: executors may have nothing by which to import ours.
+
+    Args:
+        pause: Seconds that it waits.
+    """
     names = PACKAGES
 
-    def look(_: Iterator[Any]) -> Iterator[tuple[str, str, str, tuple[tuple[str, str | None], ...]]]:
+    def look(_: Iterator[Any]) -> Iterator[Answer]:
         packages: list[tuple[str, str | None]] = []
         for name in names:
             try:
                 packages.append((name, str(import_module(name).__version__)))
             except Exception:  # noqa: BLE001 - a package that is there and broken fails in any way
                 packages.append((name, None))
-        yield socket.gethostname(), platform.python_version(), sys.executable, tuple(packages)
+        time.sleep(pause)
+        yield socket.gethostname(), os.getppid(), platform.python_version(), sys.executable, tuple(packages)
 
     return look
+
+
+def _executor_pythons(spark: SparkSession) -> tuple[dict[tuple[str, int], PythonFacts], str]:
+    """The Python of each executor, by its host and a process of its own, and why another one has failed, if it has.
+
+    Executors start one after another, and an application starts with few of them or none: all are asked again until they are
+    as many as before and each has answered, or for as long as they may take.
+    """
+    look = python_facts(_PAUSE if has_executors(spark) else 0)
+    found: dict[tuple[str, int], PythonFacts] = {}
+    expected, end = _expected_executors(spark), time.monotonic() + _PATIENCE
+    try:
+        while True:
+            tasks = _tasks_for_each(spark)
+            answers = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+            found |= {(host, process): _python(answer) for answer in answers for host, process, *_ in [answer]}
+            before, expected = expected, _expected_executors(spark)
+            if before == expected <= len(found) or time.monotonic() > end:
+                return found, ""
+    except (PySparkException, Py4JJavaError) as error:
+        return found, _reason(error)
+
+
+def _each_once(answered: Mapping[tuple[str, int], PythonFacts]) -> tuple[PythonFacts, ...]:
+    """Each Python with all hosts that run it."""
+    hosts: dict[str, set[str]] = defaultdict(set)
+    for (host, _), python in answered.items():
+        hosts[repr(python)].add(host)
+    distinct = {repr(python): python for python in answered.values()}
+    return tuple(replace(python, hosts=tuple(sorted(hosts[key]))) for key, python in distinct.items())
+
+
+def _tasks_for_each(spark: SparkSession) -> int:
+    """So many tasks that Spark gives each executor some; not more, at which dynamic allocation would start further ones."""
+    return min(max(spark.sparkContext.defaultParallelism, _running_executors(spark)), _MOST_TASKS)
+
+
+def _running_executors(spark: SparkSession) -> int:
+    known = int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())  # noqa: SLF001 - PySpark offers no other way
+    return known - has_executors(spark)  # the driver is among them
+
+
+def _expected_executors(spark: SparkSession) -> int:
+    """Those that run, or as many as the settings ask for: on YARN and Kubernetes alone they fix a number."""
+    conf, asked = spark.sparkContext.getConf(), "0"
+    if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
+        asked = conf.get("spark.dynamicAllocation.minExecutors", "0")
+    elif spark.sparkContext.master.startswith(("yarn", "k8s:")):
+        asked = conf.get("spark.executor.instances", "2")
+    return max(_running_executors(spark), int(asked or 0))
+
+
+def _python(answer: Answer) -> PythonFacts:
+    _, _, version, executable, packages = answer
+    return PythonFacts(version=version, executable=executable, packages=dict(packages))
 
 
 def _missing_features() -> tuple[str, ...]:

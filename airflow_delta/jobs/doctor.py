@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.operations.table_health import Finding, Severity
-from airflow_delta.jobs.cluster_check import check_cluster
+from airflow_delta.jobs.cluster_check import check_cluster, executors, hosts
 from airflow_delta.jobs.cluster_facts import ClusterFacts, PythonFacts, cluster_facts
 from airflow_delta.jobs.session import job_session
 
@@ -55,10 +55,10 @@ def table(facts: ClusterFacts) -> Iterator[tuple[str, str]]:
     yield "Spark", f"{facts.spark} on {facts.master}, Java {facts.java}"
     yield "driver", _python(facts.driver)
     for python in facts.executors:
-        yield "executors", _python(python)
+        yield executors(facts, python), _python(python)
     if facts.executors_failure:
         yield "executors", facts.executors_failure
-    yield "hosts", ", ".join(f"{host}: {tasks} tasks" for host, tasks in sorted(facts.hosts.items())) or "none ran a task"
+    yield "hosts", hosts(facts) or "none ran a task"
     for scheme, name in facts.filesystems.items():
         yield f"Hadoop's {scheme}", name or "none"
     for uri, outcomes in facts.writes.items():

@@ -10,7 +10,7 @@ import pytest
 
 import airflow_delta
 from airflow_delta.core.errors import PackageTooOldError
-from airflow_delta.core.least_versions import LEAST_PYARROW, check_pyarrow, is_at_least
+from airflow_delta.core.least_versions import LEAST_PANDAS, LEAST_PYARROW, check_pyarrow, is_at_least
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -21,6 +21,9 @@ def test_the_least_versions_are_those_that_the_package_requires():
     assert PROJECT["requires-python"] == ">=" + ".".join(map(str, airflow_delta.LEAST_PYTHON))
     assert f"pyarrow>={LEAST_PYARROW[0]}" in PROJECT["dependencies"]
     assert LEAST_PYARROW[1] == 0
+    for extra in ("spark", "connect"):
+        [pandas] = [package for package in PROJECT["optional-dependencies"][extra] if package.startswith("pandas")]
+        assert pandas.startswith(f"pandas>={LEAST_PANDAS[0]}.{LEAST_PANDAS[1]},")
 
 
 def test_an_older_python_is_refused_before_anything_of_ours_is_imported():

@@ -27,7 +27,8 @@ GOOD = ClusterFacts(
     java="17.0.15",
     driver=OURS,
     executors=(OURS,),
-    hosts={"node1": 4},
+    hosts={"node1": 1},
+    expected_executors=1,
     executors_failure="",
     missing_features=(),
     filesystems={"s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem", "gs": None},
@@ -57,7 +58,36 @@ def test_a_cluster_that_has_everything_has_no_findings():
             ["PACKAGE_VERSIONS_DIFFER"],
             "expected one version of pandas on driver and executors, found 2.2.0, 2.3.3",
         ),
-        ({"executors": (), "executors_failure": "no such file"}, ["EXECUTORS_PYTHON_UNFIT"], "found: no such file"),
+        (
+            {"executors": (replace(OURS, packages=OURS.packages | {"pandas": "2.1.4"}),)},
+            ["PACKAGE_TOO_OLD", "PACKAGE_VERSIONS_DIFFER"],
+            "expected pandas 2.2 or newer, found 2.1.4 in /bin/python3 of executors",
+        ),
+        (
+            {"driver": replace(OURS, packages=OURS.packages | {"pandas": "2.1.4"})},
+            ["PACKAGE_TOO_OLD", "PACKAGE_VERSIONS_DIFFER"],
+            "expected pandas 2.2 or newer, found 2.1.4 in /bin/python3 of the driver",
+        ),
+        (
+            {"executors": (OURS, replace(BARE, packages=OURS.packages | {"pyarrow": None}, hosts=("node7",)))},
+            ["PACKAGE_MISSING"],
+            "expected pyarrow, found none that /bin/python3 of executors on node7 can import",
+        ),
+        (
+            {"executors": (OURS, replace(BARE, packages=OURS.packages | {"pandas": None}, hosts=tuple("abcdefgh")))},
+            ["PACKAGE_MISSING"],
+            "expected pandas, found none that /bin/python3 of executors on a, b, c, d, e and 3 other hosts can import",
+        ),
+        (
+            {"executors": (), "executors_failure": "no such file", "hosts": {}},
+            ["EXECUTORS_PYTHON_UNFIT"],
+            "found: no such file",
+        ),
+        (
+            {"hosts": {"node2": 1, "node1": 2}, "expected_executors": 10},
+            ["EXECUTORS_SILENT"],
+            "expected 10 executors to run a task, found node1: 2 executors, node2: 1 executor",
+        ),
         ({"spark": "3.5.1"}, ["SPARK_TOO_OLD"], "expected Spark 4.0 or newer, found 3.5.1"),
         ({"spark": "4.4.0"}, ["SPARK_UNKNOWN"], "expected Spark 4.0 to 4.3, found 4.4.0"),
         ({"missing_features": ("streams need Spark 4.2",)}, ["SPARK_FEATURE_MISSING"], "streams need Spark 4.2"),
@@ -86,7 +116,7 @@ def test_a_session_tells_its_versions_hosts_filesystems_and_where_it_writes(spar
     assert (facts.spark, facts.driver.packages["pyarrow"]) == (pyspark.__version__, pa.__version__)
     [executors] = facts.executors
     assert (executors.packages["pandas"], executors.version) == (pd.__version__, facts.driver.version)
-    assert sum(facts.hosts.values()) == 2 * spark.sparkContext.defaultParallelism
+    assert (facts.hosts, facts.expected_executors) == ({socket.gethostname(): 1}, 1)
     assert facts.filesystems.keys() == {"abfss", "file", "gs", "s3a"}
     assert facts.filesystems["file"].endswith("LocalFileSystem")  # Hive's, where its JARs are
     assert facts.writes[str(tmp_path)] == {"driver": "", "executors": "", "JVM": ""}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -127,3 +128,25 @@ def test_the_doctor_names_what_executors_without_a_package_lack(tmp_path, no_pac
     [executors] = report["facts"]["executors"]
     assert executors["executable"] == no_packages["spark.pyspark.python"]
     assert report["facts"]["writes"] == {str(tmp_path): {"driver": "", "JVM": ""}}
+
+
+@pytest.fixture
+def late_and_bare(tmp_path, no_packages, monkeypatch):
+    """Settings by which the third executor starts some seconds after the others, and its Python alone has no packages."""
+    java, python = tmp_path / "java" / "bin" / "java", tmp_path / "python"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\ncase "$*" in *"--executor-id 2 "*) sleep 4;; esac\nexec {shutil.which("java")} "$@"\n')
+    bare = no_packages["spark.pyspark.python"]  # executors start Python in a folder that has their number as its name
+    python.write_text(f'#!/bin/sh\ncase "$PWD" in */2) exec {bare} "$@";; esac\nexec {sys.executable} "$@"\n')
+    for program in (java, python):
+        program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    return {"spark.pyspark.python": str(python), "spark.pyspark.driver.python": sys.executable}
+
+
+def test_the_doctor_asks_executors_that_start_late_too_and_names_what_one_alone_lacks(late_and_bare):
+    report = check_cluster(None, "local-cluster[3,1,1024]", [f"{name}={value}" for name, value in late_and_bare.items()])
+    missing = [finding["text"].split()[1] for finding in report["findings"] if finding["code"] == "PACKAGE_MISSING"]
+    assert missing == ["pyarrow,", "pandas,"]
+    assert (report["facts"]["expected_executors"], list(report["facts"]["hosts"].values())) == (3, [3])
+    assert len(report["facts"]["executors"]) == 2
