@@ -15,6 +15,7 @@ from airflow_delta.core.operations.table_health import Finding, Severity, TableH
 
 _OLDEST_JAVA = 17
 _STORES = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
+_SHOWN = ("airflow-delta", "pyarrow", "pyspark", "pyspark-client", "apache-airflow")
 _PROVIDER = "airflow_delta.get_provider_info:get_provider_info"
 
 
@@ -22,7 +23,7 @@ def check_installation() -> TableHealth:
     """Check packages, Java and Airflow's provider registry; nothing heavy is imported."""
     findings = [finding for check in (_airflow, _spark, _java, _object_stores) for finding in check()]
     findings.sort(key=lambda finding: list(Severity).index(finding.severity))
-    packages = ", ".join(f"{name} {installed(name)}" for name in ("airflow-delta", "pyarrow", "pyspark", "apache-airflow"))
+    packages = ", ".join(f"{name} {installed(name)}" for name in _SHOWN)
     return TableHealth(table=f"Python {platform.python_version()}, {packages}", version=None, findings=tuple(findings))
 
 
@@ -52,29 +53,39 @@ def _airflow() -> Iterator[Finding]:
 
 
 def _spark() -> Iterator[Finding]:
-    spark, client, pandas = (installed(name) for name in ("pyspark", "pyspark-client", "pandas"))
-    if spark is None:
+    spark, client = installed("pyspark"), installed("pyspark-client")
+    if spark is None and client is None:
         yield _finding(
             Severity.HINT,
             "SPARK_MISSING",
             "PySpark is not installed: jobs can be submitted only where spark-submit is on PATH",
-            "pip install 'airflow-delta[spark]'",
+            "pip install 'airflow-delta[spark]', or 'airflow-delta[connect]' for Spark Connect alone",
         )
         return
-    if client not in (None, spark):
+    if spark is None:
+        yield _finding(
+            Severity.HINT,
+            "SPARK_CLIENT_ALONE",
+            f"pyspark-client {client} is installed without pyspark: jobs run over Spark Connect, and are submitted only where "
+            "spark-submit is on PATH",
+            f"pip install pyspark=={client}, in this very version, if jobs are submitted from here",
+        )
+    elif client not in (None, spark):
         yield _finding(
             Severity.ERROR,
             "SPARK_VERSIONS_MIXED",
             f"pyspark {spark} and pyspark-client {client} share files: Spark's Python functions fail",
             f"install both in one version that both have, such as pip install pyspark=={client} pyspark-client=={client}",
         )
-    if pandas is None:
-        yield _finding(
-            Severity.ERROR,
-            "PANDAS_MISSING",
-            "pandas is not installed, but PySpark's Arrow functions need it",
-            "pip install 'airflow-delta[spark]'",
-        )
+    needed = {"pandas": "PySpark's Arrow functions need it"} | ({} if spark else {"grpcio": "Spark Connect needs it"})
+    for package, reason in needed.items():
+        if installed(package) is None:
+            yield _finding(
+                Severity.ERROR,
+                f"{package.upper()}_MISSING",
+                f"{package} is not installed, but {reason}",
+                f"pip install 'airflow-delta[{'spark' if spark else 'connect'}]'",
+            )
 
 
 def _java() -> Iterator[Finding]:

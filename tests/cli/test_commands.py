@@ -247,6 +247,27 @@ def test_the_doctor_examines_this_installation():
     assert re.search(r"pyarrow \d", found["table"])
 
 
+@pytest.mark.parametrize(
+    ("packages", "codes"),
+    [
+        ({}, ["SPARK_MISSING"]),
+        ({"pyspark-client": "4.2.0", "pandas": "2.3.3", "grpcio": "1.85.1"}, ["SPARK_CLIENT_ALONE"]),
+        ({"pyspark-client": "4.2.0"}, ["PANDAS_MISSING", "GRPCIO_MISSING", "SPARK_CLIENT_ALONE"]),
+        ({"pyspark": "4.2.0", "pyspark-client": "4.2.0", "pandas": "2.3.3"}, []),
+        ({"pyspark": "4.2.1", "pyspark-client": "4.2.0", "pandas": "2.3.3"}, ["SPARK_VERSIONS_MIXED"]),
+        ({"pyspark": "4.2.0"}, ["PANDAS_MISSING"]),
+    ],
+    ids=["none", "client", "client without its packages", "both", "of two versions", "without pandas"],
+)
+def test_what_is_installed_of_spark_is_judged_by_what_it_is_for(monkeypatch, packages, codes):
+    monkeypatch.setattr("airflow_delta.cli.installation.installed", packages.get)
+    findings = {finding.code: finding for finding in check_installation().findings}
+    assert [code for code in findings if code.startswith(("SPARK", "PANDAS", "GRPC"))] == codes
+    if "pyspark" not in packages and "pyspark-client" in packages:
+        assert not [finding.code for finding in findings.values() if "airflow-delta[spark]" in finding.remedy]
+        assert "pyspark==4.2.0" in findings["SPARK_CLIENT_ALONE"].remedy
+
+
 REPORT = {
     "table": [["Spark", "4.2.0 on yarn"], ["executors", "Python 3.11"], ["executors", "Python \x1b[2J3.12"]],
     "facts": {"spark": "4.2.0"},
