@@ -9,10 +9,9 @@ from airflow_delta.core.operations.table_health import Finding, Severity
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.wording import counted
 from airflow_delta.jobs.cluster_facts import PACKAGES, ClusterFacts, PythonFacts
+from airflow_delta.jobs.spark_version import FIRST_UNTESTED_SPARK, LEAST_SPARK, TESTED
 from airflow_delta.spark.io.data_paths import hadoop_uri
 
-LEAST_SPARK = (4, 0)
-_FIRST_UNKNOWN_SPARK = (4, 4)
 _NEEDED = {"pyarrow": LEAST_PYARROW, "pandas": LEAST_PANDAS}
 _MOST_HOSTS = 5
 """How many a text names."""
@@ -40,9 +39,10 @@ def executors(facts: ClusterFacts, python: PythonFacts) -> str:
 
 def _versions(facts: ClusterFacts) -> Iterator[Finding]:
     if not is_at_least(facts.spark, LEAST_SPARK):
-        yield _finding(Severity.ERROR, "SPARK_TOO_OLD", f"expected Spark 4.0 or newer, found {facts.spark}", "upgrade Spark")
-    elif is_at_least(facts.spark, _FIRST_UNKNOWN_SPARK):
-        text = f"expected Spark 4.0 to 4.3, found {facts.spark}, which was not tested"
+        text = f"expected Spark {'.'.join(map(str, LEAST_SPARK))} or newer, found {facts.spark}"
+        yield _finding(Severity.ERROR, "SPARK_TOO_OLD", text, "upgrade Spark")
+    elif is_at_least(facts.spark, FIRST_UNTESTED_SPARK):
+        text = f"expected Spark {TESTED}, found {facts.spark}, which was not tested"
         yield _finding(Severity.WARNING, "SPARK_UNKNOWN", text, "try your statements on a copy of a table first")
     for feature in facts.missing_features:
         yield _finding(Severity.HINT, "SPARK_FEATURE_MISSING", feature, "upgrade Spark if you need it")

@@ -12,12 +12,13 @@ from contextlib import contextmanager, suppress
 import grpc
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
-from pyspark.sql.connect.proto import ReleaseSessionRequest, SparkConnectServiceStub, UserContext
+from pyspark.sql.connect.proto import AnalyzePlanRequest, ReleaseSessionRequest, SparkConnectServiceStub, UserContext
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
 from airflow_delta.jobs.session import DEFAULTS
+from airflow_delta.jobs.spark_version import check_spark
 from airflow_delta.spark.spark_features import suit_client
 from airflow_delta.spark.worker_code import send_when_needed
 
@@ -46,6 +47,7 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
     Raises:
         ServerUnreachableError: No server of Spark Connect answers.
         ServerDeniedError: It refuses the token or the user.
+        SparkTooOldError: It is of an older Spark than jobs need.
     """
     url = remote if "/;" in remote else f"{remote.rstrip('/')}/"
     number = origin.record.get("try_number")
@@ -62,12 +64,13 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
 
     _end_on_sigterm(leave)
     try:
+        check_spark(version := str(spark.version))
         if origin.token is not None:
             spark.addTag(origin.token)
         for name, value in (DEFAULTS | dict(settings)).items():
             if name.startswith("spark.sql."):
                 spark.conf.set(name, value)
-        suit_client(spark)
+        suit_client(spark, version)
         send_when_needed(spark, lambda session: session.addArtifacts(archive, pyfile=True))
         yield spark
     finally:
@@ -93,9 +96,17 @@ def _release(url: str, session: str, *, may_return: bool = False) -> None:
         session_id=session, user_context=user, client_type=builder.userAgent, allow_reconnect=may_return
     )
     with builder.toChannel() as channel:
+        server = SparkConnectServiceStub(channel)
         try:
-            SparkConnectServiceStub(channel).ReleaseSession(request, metadata=builder.metadata(), timeout=_PATIENCE)
+            server.ReleaseSession(request, metadata=builder.metadata(), timeout=_PATIENCE)
         except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # by Spark before 4.0
+                asked = AnalyzePlanRequest(
+                    session_id=session, user_context=user, spark_version=AnalyzePlanRequest.SparkVersion()
+                )
+                with suppress(grpc.RpcError):
+                    answer = server.AnalyzePlan(asked, metadata=builder.metadata(), timeout=_PATIENCE)
+                    check_spark(answer.spark_version.version)
             failed = ServerDeniedError if error.code() in _DENIED else ServerUnreachableError
             raise failed(address=f"sc://{builder.endpoint}", detail=f"{error.code().name}: {error.details()}") from None
 

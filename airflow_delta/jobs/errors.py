@@ -7,6 +7,7 @@
     ├── SparkAnalysisError   Spark refused the statement's SQL
     ├── RowValueError        a value of a row cannot be computed, or does not fit
     ├── MissingPackageError  the cluster's Python lacks a package
+    ├── SparkTooOldError     jobs do not run on the cluster's version of Spark
     ├── PythonMismatchError  driver and executors have different versions of Python
     ├── ServerUnreachableError  no server of Spark Connect answers  (retryable)
     ├── ServerDeniedError    the server of Spark Connect refuses token or user
@@ -102,6 +103,22 @@ class PythonMismatchError(DeltaError):
     operation: str
     driver: str
     executors: str
+
+
+@dataclass(kw_only=True, eq=False)
+class SparkTooOldError(DeltaError):
+    """The cluster's Spark, or the server of Spark Connect, is older than what jobs need; found before any work is done.
+
+    Attributes:
+        found: The version.
+        needed: The least version.
+    """
+
+    code = "DELTA_SPARK_TOO_OLD"
+    message = "expected Spark {needed} or newer, found {found}"
+    remedy = "upgrade it, or name another one: by SPARK_HOME or spark-binary, or by the connection of a newer server"
+    found: str
+    needed: str
 
 
 @dataclass(kw_only=True, eq=False)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyspark
+
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements.json_form import TYPES
 from airflow_delta.core.storage.ambient_options import PREFIXES_VARIABLE
@@ -17,8 +19,8 @@ from airflow_delta.jobs.errors import InvalidSpecError
 from airflow_delta.jobs.orphan import exit_with_jvm, exit_with_worker
 from airflow_delta.jobs.progress import log_progress
 from airflow_delta.jobs.result import ResultDocument, print_outcome, write_result
-from airflow_delta.jobs.run import run
 from airflow_delta.jobs.session import job_session
+from airflow_delta.jobs.spark_version import check_spark
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.step_log import log_steps
 
@@ -44,17 +46,29 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
         log_steps()
     exit_with_jvm()
     exit_with_worker()
+    try:
+        check_spark(pyspark.__version__)
+    except DeltaError as error:
+        document = ResultDocument.of_error(error)
+        _leave(spec, document)
+        return print_outcome(document, is_by_hand=spec.result_uri is None)
+    from airflow_delta.jobs.run import run  # only now: an older Spark lacks what it imports
+
     spark = job_session(f"{statement_type} {spec.statement.table}")
     context = spark.sparkContext
     _logger.info("Spark %s is up on %s as %s", context.version, context.master, context.applicationId)
     try:
         with log_progress(context):
             document = replace(run(spark, spec), application_id=context.applicationId)
-        if spec.result_uri is not None:
-            write_result(spec.result_uri, document)
+        _leave(spec, document)
     finally:
         spark.stop()
     return print_outcome(document, is_by_hand=spec.result_uri is None)
+
+
+def _leave(spec: JobSpec, document: ResultDocument) -> None:
+    if spec.result_uri is not None:
+        write_result(spec.result_uri, document)
 
 
 def _spec(text: str, statement_type: str) -> JobSpec:

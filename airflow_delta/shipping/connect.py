@@ -30,7 +30,7 @@ def add_code(spark: SparkSession) -> None:
     Args:
         spark: A session of Spark Connect; its server's Python needs pyarrow and pandas.
     """
-    suit_client(spark)
+    suit_client(spark, spark.version)
     with TemporaryDirectory(prefix="airflow-delta-") as private, _ADDING:
         archive = str(build_archive(Path(private)))
         spark.addArtifacts(archive, pyfile=True)

@@ -44,12 +44,16 @@ def check_stream_source() -> None:
         raise SparkFeatureMissingError(feature=feature, version=pyspark.__version__, needed="4.2")
 
 
-def suit_client(spark: SparkSession) -> None:
+def suit_client(spark: SparkSession, server: str) -> None:
     """Let a client of Spark Connect send rows to a server that is older: else its ``createDataFrame`` fails there.
 
     Airflow's provider brings one version of the client, whatever version the server is of.
+
+    Args:
+        spark: The session.
+        server: The server's version, which is asked for once.
     """
-    if not is_at_least(spark.version, tuple(map(int, pyspark.__version__.split(".")[:2]))):
+    if not is_at_least(server, tuple(map(int, pyspark.__version__.split(".")[:2]))):
         for name, value in _ASKED_FOR.items():
             if spark.conf.get(name, None) is None:
                 spark.conf.set(name, value)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from pyspark.sql.connect.proto import (
+    AnalyzePlanResponse,
     ReleaseSessionResponse,
     SparkConnectServiceServicer,
     add_SparkConnectServiceServicer_to_server,
@@ -16,7 +17,7 @@ from pyspark.sql.connect.proto import (
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.jobs.connect_session import connect_session, session_id
-from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
+from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError, SparkTooOldError
 from airflow_delta.shipping.archive import build_archive
 from tests.connect_server import connect_server
 
@@ -41,12 +42,30 @@ class Server(SparkConnectServiceServicer):
 @pytest.fixture
 def server():
     servicer = Server()
+    listener = served(servicer)
+    yield servicer
+    listener.stop(None)
+
+
+class OldServer(SparkConnectServiceServicer):
+    """As of a Spark that does not know yet how a session is released."""
+
+    def __init__(self, version):
+        self.version = version
+
+    def AnalyzePlan(self, request, context):  # noqa: N802 - gRPC's name
+        return AnalyzePlanResponse(
+            session_id=request.session_id, spark_version=AnalyzePlanResponse.SparkVersion(version=self.version)
+        )
+
+
+def served(servicer):
+    """The servicer behind a port, and what stops it."""
     listener = grpc.server(ThreadPoolExecutor(2))
     add_SparkConnectServiceServicer_to_server(servicer, listener)
     servicer.port = listener.add_secure_port("localhost:0", grpc.local_server_credentials())
     listener.start()
-    yield servicer
-    listener.stop(None)
+    return listener
 
 
 def origin(attempt):
@@ -64,6 +83,19 @@ def test_no_server_is_an_error_that_a_retry_may_mend():
     assert (failed.value.address, failed.value.retryable) == ("sc://localhost:1", True)
     assert failed.value.detail.startswith("UNAVAILABLE: ")
     assert "sesame" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [("3.5.7", SparkTooOldError), ("4.2.0", ServerUnreachableError)], ids=["old", "behind a proxy"]
+)
+def test_a_server_of_an_older_spark_is_refused_for_good_with_its_version(version, error):
+    listener = served(old := OldServer(version))
+    with pytest.raises(error) as failed:
+        open_session(f"sc://localhost:{old.port}")
+    listener.stop(None)
+    assert failed.value.retryable == (error is ServerUnreachableError)
+    if error is SparkTooOldError:
+        assert (failed.value.found, failed.value.needed) == ("3.5.7", "4.0")
 
 
 def test_another_token_is_refused_for_good(server):

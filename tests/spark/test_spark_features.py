@@ -77,8 +77,8 @@ def settings_asked_for():
 
 @pytest.mark.skipif(not is_at_least(pyspark.__version__, (4, 1)), reason="the first client asks for what every server knows")
 def test_an_older_server_gets_the_settings_that_the_client_asks_for_and_keeps_those_that_it_has():
-    session = SimpleNamespace(version="4.0.2", conf=Settings({"spark.sql.session.localRelationSizeLimit": "7"}))
-    suit_client(session)
+    session = SimpleNamespace(conf=Settings({"spark.sql.session.localRelationSizeLimit": "7"}))
+    suit_client(session, "4.0.2")
     since = [name for name in settings_asked_for() if name.startswith("spark.sql.session.localRelation")]
     assert set(since) - session.conf.keys() == {"spark.sql.session.localRelationCacheThreshold"}  # of 4.0
     assert session.conf["spark.sql.session.localRelationSizeLimit"] == "7"
@@ -88,6 +88,6 @@ def test_an_older_server_gets_the_settings_that_the_client_asks_for_and_keeps_th
 @pytest.mark.parametrize("version", [pyspark.__version__, "4.10.0", "5.0.0"])
 def test_a_server_as_new_as_the_client_keeps_its_settings(monkeypatch, version):
     monkeypatch.setattr(spark_features.pyspark, "__version__", min(pyspark.__version__, "4.2.0"))
-    session = SimpleNamespace(version=version, conf=Settings())
-    suit_client(session)
+    session = SimpleNamespace(conf=Settings())
+    suit_client(session, version)
     assert session.conf == {}
