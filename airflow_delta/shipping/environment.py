@@ -113,7 +113,7 @@ def pack(
 
 
 def build_environment(directory: Path, environment: Environment) -> Path:
-    """Write the archive into a directory and return its path; its name and its bytes are those of its content.
+    """Write the archive into a directory and return its path; equal content has an equal name.
 
     Args:
         directory: Must belong to this user alone: who can replace a file runs code on the cluster.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
+from uuid import uuid4
 
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
@@ -49,7 +52,7 @@ def shipped_code(code_uri: str, name: str) -> ShippedCode:
 def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> list[str]:
     """Put the archive and the scripts into a folder on any filesystem that fsspec knows.
 
-    What is there with the same content stays; anything else under these names is replaced.
+    What is there with the same content stays, as jobs may be reading it; anything else under these names is replaced.
 
     Args:
         destination: URI of the folder. Who can write there runs code on the cluster.
@@ -90,12 +93,12 @@ def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping
     base = destination.rstrip("/")
     try:
         filesystem, root = _filesystem(base, storage_options)
-        if ObjectLocation.from_uri(base) is None:  # an object store has no folders: fsspec would make the bucket
+        is_store = ObjectLocation.from_uri(base) is not None
+        if not is_store:  # a store has no folders: fsspec would make the bucket
             filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
-            place, content = f"{root}/{name}", path.read_bytes()
-            if not (filesystem.exists(place) and filesystem.cat_file(place) == content):
-                filesystem.pipe_file(place, content)
+            if not _is_there(filesystem, f"{root}/{name}", path):
+                _put(filesystem, f"{root}/{name}", path, appears_whole=is_store)
     except (AttributeError, TypeError) as error:  # an option that the filesystem, or its client, does not know
         raise UnsupportedStorageError(uri=base, detail=str(error)) from error
     except FileNotFoundError as error:
@@ -108,6 +111,40 @@ def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping
             raise
         raise failure from error
     return [f"{base}/{name}" for name in files]
+
+
+def _is_there(filesystem: AbstractFileSystem, place: str, path: Path) -> bool:
+    """Whether a file is there with the same content; of archives, which may be large, their ends are read.
+
+    An archive ends with its list of members and their checksums. Its other bytes depend on the version of zlib.
+    """
+    if not filesystem.exists(place):
+        return False
+    if path.suffix != ".zip":
+        return bool(filesystem.cat_file(place) == path.read_bytes())
+    with filesystem.open(place) as there, path.open("rb") as here, suppress(zipfile.BadZipFile, NotImplementedError):
+        return _members(there) == _members(here)
+    return False
+
+
+def _members(file: IO[bytes]) -> set[tuple[str, int, int]]:
+    with zipfile.ZipFile(file) as archive:
+        return {(member.filename, member.file_size, member.CRC) for member in archive.infolist()}
+
+
+def _put(filesystem: AbstractFileSystem, place: str, path: Path, *, appears_whole: bool) -> None:
+    """Put a file there, which is seen when it is whole: if the storage does not see to that, it is renamed."""
+    folder, _, name = place.rpartition("/")
+    written = place if appears_whole else f"{folder}/.{uuid4().hex}-{name}"
+    try:
+        filesystem.pipe_file(written, path.read_bytes())
+        if written != place:
+            filesystem.mv(written, place)
+    except BaseException:
+        if written != place:
+            with suppress(Exception):
+                filesystem.rm_file(written)
+        raise
 
 
 def _filesystem(base: str, storage_options: Mapping[str, Any] | None) -> tuple[AbstractFileSystem, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from typer.testing import CliRunner
 
 from airflow_delta.cli.main import app
@@ -45,6 +46,34 @@ def test_code_of_the_same_size_but_other_content_is_replaced(tmp_path):
     script.write_bytes(b"#" * len(shipped[1]))
     ship(str(tmp_path))
     assert (archive.read_bytes(), script.read_bytes()) == shipped
+
+
+def test_an_archive_of_another_zlib_with_the_same_members_stays_under_the_jobs_that_read_it(tmp_path):
+    archive, *_ = map(Path, ship(str(tmp_path)))
+    with zipfile.ZipFile(archive) as shipped:
+        members = {name: shipped.read(name) for name in shipped.namelist()}
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as other:
+        for name, content in members.items():
+            other.writestr(name, content)
+    content, changed = archive.read_bytes(), archive.stat().st_mtime_ns
+    ship(str(tmp_path))
+    assert (archive.read_bytes(), archive.stat().st_mtime_ns) == (content, changed)
+    with zipfile.ZipFile(archive, "w") as other:
+        other.writestr("airflow_delta/__init__.py", "another content")
+    ship(str(tmp_path))
+    with zipfile.ZipFile(archive) as shipped:
+        assert {name: shipped.read(name) for name in shipped.namelist()} == members
+
+
+def test_of_an_upload_that_ends_midway_nothing_is_seen(tmp_path, monkeypatch):
+    def half(self, path, value, **_):
+        Path(path).write_bytes(value[: len(value) // 2])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(LocalFileSystem, "pipe_file", half)
+    with pytest.raises(OSError, match="no space left"):
+        ship(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("destination", ["", "/", "///", "file:", "file:///", "s3://"])
