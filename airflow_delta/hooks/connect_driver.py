@@ -20,6 +20,7 @@ from typing import Self
 import airflow_delta
 from airflow_delta.hooks.driver_environment import ending_of, environment_beside_worker
 from airflow_delta.hooks.errors import DriverLostError
+from airflow_delta.hooks.orphans import DRIVER_ARGUMENT
 from airflow_delta.jobs.connect_job import ConnectJob
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.shipping.archive import build_archive
@@ -39,16 +40,17 @@ class ConnectDriver:
         remote: What ``SPARK_REMOTE`` must be; a secret.
         settings: Of the session.
         env_vars: Variables that the driver gets beside those of any driver.
+        token: The task's idempotency token, by which a later try knows the process.
     """
 
-    def __init__(self, *, remote: str, settings: Mapping[str, str], env_vars: Mapping[str, str]) -> None:
+    def __init__(self, *, remote: str, settings: Mapping[str, str], env_vars: Mapping[str, str], token: str) -> None:
         self._settings = settings
         self._is_killed = False
         environment = environment_beside_worker()
         package = str(Path(airflow_delta.__file__).parents[1])
         path = os.pathsep.join([package, *filter(None, [environment.get("PYTHONPATH")])])
         self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
-            COMMAND,
+            (*COMMAND, DRIVER_ARGUMENT, token),
             env=environment | {"PYTHONPATH": path} | dict(env_vars) | {"SPARK_REMOTE": remote},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

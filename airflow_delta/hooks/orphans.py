@@ -18,6 +18,9 @@ from pathlib import Path
 GRACE = 5.0
 """Seconds between SIGTERM, at which a JVM says goodbye to its cluster, and SIGKILL."""
 
+DRIVER_ARGUMENT = "--token"
+"""Before the token on the command line of a driver over Spark Connect, which reads its spec from a pipe."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -25,7 +28,7 @@ def end_orphans(token: str) -> list[int]:
     """End the drivers and ``spark-submit`` processes of a task's earlier tries on this machine; their ids.
 
     Ending one at any moment is safe: it has committed, or it has not. Finds only processes of this user whose command line has
-    a spec with the token, or the name of a file with it; none where there is no ``/proc``, and none elsewhere.
+    a spec with the token, the name of a file with it, or the token alone; none where there is no ``/proc``, and none elsewhere.
 
     Args:
         token: The task's idempotency token.
@@ -50,14 +53,14 @@ def _open_drivers(token: str) -> Iterator[tuple[int, int]]:
     for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
         with suppress(OSError):  # it has ended, or is hidden from us
             handle = os.pidfd_open(pid)
-            if pid != os.getpid() and _has_spec(pid, token):
+            if pid != os.getpid() and _is_driver(pid, token):
                 yield handle, pid
             else:
                 os.close(handle)
 
 
-def _has_spec(pid: int, token: str) -> bool:
-    """Whether a process of this user has an argument ``--spec`` of this token: the text, or ``@`` and the name of its file."""
+def _is_driver(pid: int, token: str) -> bool:
+    """Whether a process of this user has this token as an argument, or ``--spec`` with it: the text, or ``@`` and its file."""
     process = Path(f"/proc/{pid}")
     try:
         if process.stat().st_uid != os.getuid():
@@ -67,7 +70,9 @@ def _has_spec(pid: int, token: str) -> bool:
         return False
     text, file = f'"token":"{token}"', f"-{token}.json"
     specs = [value for name, value in pairwise(arguments) if name == "--spec"]
-    return any(text in value or (value.startswith("@") and value.endswith(file)) for value in specs)
+    return (DRIVER_ARGUMENT, token) in pairwise(arguments) or any(
+        text in value or (value.startswith("@") and value.endswith(file)) for value in specs
+    )
 
 
 def _await_end(handles: Iterable[int]) -> None:

@@ -1,7 +1,8 @@
 """A job over Spark Connect: its driver is this process alone, which an operator starts beside the Airflow worker.
 
 The operator writes one line to its standard input, a ``ConnectJob``, and then holds it open: when it closes, the worker is
-gone, and the driver ends, as it does when another of the worker's processes ends. The server's URL is in ``SPARK_REMOTE``.
+gone, and the driver ends, as it does when another of the worker's processes ends. The server's URL is in ``SPARK_REMOTE``; the
+command line has the task's token, by which a later try finds a driver that was stopped.
 """
 
 # ruff: noqa: E402 - see the first line of code

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "AIRFLOW_DELTA_WORKER"
-"""Holds a ``WorkerProcesses`` as text in the environment of a driver; an empty one lets it live on without its worker."""
+"""Holds a ``WorkerProcesses`` as text in the environment of a driver; an empty one lets one of client mode go on without it."""
 
 _STATE, _START_TIME = 0, 19
 """Places in ``/proc/<pid>/stat``, counted from behind the name."""

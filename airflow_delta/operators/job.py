@@ -255,7 +255,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             check_end_is_noticed(target, self.spark_conn_id, self.execution_timeout)
         token = attempt.token
         with (
-            self._connect_driver(target) as self._driver,
+            self._connect_driver(target, token) as self._driver,
             TemporaryDirectory(prefix="airflow-delta-", ignore_cleanup_errors=True) as private,
         ):
             location = ResultLocation.before_submit(self.hook, attempt, target, private)
@@ -278,14 +278,14 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
                 self._wait_in_triggerer(location, attempt, context)
             return self._final_document(attempt, location, failure, context)
 
-    def _connect_driver(self, target: SparkTarget) -> AbstractContextManager[ConnectDriver | None]:
+    def _connect_driver(self, target: SparkTarget, token: TaskToken) -> AbstractContextManager[ConnectDriver | None]:
         """Over Spark Connect the driver, which needs a second until it can take its job; else None."""
         if target.remote is None:
             return nullcontext()
         settings = session_settings(self, self.spark_conn_id)
         self.log.info("The statement runs over Spark Connect at %s", target.master)
         with credentials_for_the_driver(self.hook, target):
-            return ConnectDriver(remote=target.remote, settings=settings, env_vars=self.env_vars or {})
+            return ConnectDriver(remote=target.remote, settings=settings, env_vars=self.env_vars or {}, token=token.token)
 
     def on_kill(self) -> None:
         """End the job, and what it runs on Spark."""

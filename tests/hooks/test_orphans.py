@@ -11,7 +11,8 @@ import pytest
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.statements import DeleteStatement
-from airflow_delta.hooks import orphans
+from airflow_delta.hooks import connect_driver, orphans
+from airflow_delta.hooks.connect_driver import ConnectDriver
 from airflow_delta.hooks.orphans import end_orphans
 from airflow_delta.hooks.spark_target import SparkTarget
 from airflow_delta.jobs.spec import JobSpec
@@ -67,6 +68,18 @@ def test_a_driver_whose_spec_is_too_long_for_an_argument_is_ended_by_its_token_t
     mine, other = (start(*spec(token, tmp_path, ids=40_000)) for token in (TOKEN, OTHER))
     assert end_orphans(TOKEN) == [mine.pid]
     assert (mine.wait(), other.poll()) == (-signal.SIGTERM, None)
+
+
+def test_a_driver_over_spark_connect_that_was_stopped_is_ended_by_its_token(monkeypatch):
+    monkeypatch.setattr(connect_driver, "COMMAND", (sys.executable, "-c", DRIVER))
+    mine, other = (ConnectDriver(remote="sc://localhost", settings={}, env_vars={}, token=token) for token in (TOKEN, OTHER))
+    with mine, other:
+        process = mine._process
+        process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert end_orphans(TOKEN) == [process.pid]
+        assert (process.wait(), other._process.poll()) == (-signal.SIGKILL, None)
 
 
 def test_where_python_has_no_handles_of_processes_nothing_is_ended(start, monkeypatch):
