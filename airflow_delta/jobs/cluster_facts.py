@@ -163,7 +163,7 @@ def _executor_pythons(spark: SparkSession) -> tuple[dict[tuple[str, int], Python
         while True:
             tasks = _tasks_for_each(spark)
             answers = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect()
-            found |= {(host, process): _python(answer) for answer in answers for host, process, *_ in [answer]}
+            found |= {answer[:2]: _python(answer) for answer in answers}
             before, expected = expected, _expected_executors(spark)
             if before == expected <= len(found) or time.monotonic() > end:
                 return found, ""
