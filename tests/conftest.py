@@ -76,10 +76,12 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark each test with its floor: ``core``, ``spark`` or ``airflow``, each of which includes those before it."""
+    """Mark each test with its floor (``core``, ``spark`` or ``airflow``, each of which includes those before it) and needs."""
     is_over_connect = config.getoption("--spark-connect") is not None
     for item in items:
         item.add_marker(_floor(item.path.relative_to(Path(__file__).parent), item.fixturenames))
+        if "spark" in item.fixturenames:
+            item.add_marker("session")
         if is_over_connect and (classic := item.get_closest_marker("classic")):
             item.add_marker(pytest.mark.skip(reason=classic.kwargs["reason"]))
         if _emulated_stores(item):

@@ -111,6 +111,7 @@ def test_the_worst_findings_come_first():
     assert [finding.severity for finding in findings] == [Severity.ERROR, Severity.ERROR, Severity.WARNING, Severity.HINT]
 
 
+@pytest.mark.classic(reason="the doctor looks at a cluster from a job that is submitted there")
 def test_a_session_tells_its_versions_hosts_filesystems_and_where_it_writes(spark, tmp_path):
     facts = cluster_facts(spark, [str(tmp_path)])
     assert (facts.spark, facts.driver.packages["pyarrow"]) == (pyspark.__version__, pa.__version__)
@@ -128,6 +129,7 @@ def test_a_session_tells_its_versions_hosts_filesystems_and_where_it_writes(spar
     assert json.loads(json.dumps(document))["facts"]["hosts"] == dict(facts.hosts)
 
 
+@pytest.mark.classic(reason="the doctor looks at a cluster from a job that is submitted there")
 def test_where_nothing_can_be_written_each_says_why_and_nothing_is_left(spark, tmp_path):
     (tmp_path / "file").write_text("as it was")
     before = sorted(tmp_path.rglob("*"))

@@ -2,8 +2,12 @@
 
 import os
 
+import pytest
+
 from airflow_delta.core.storage.ambient_options import VARIABLE
 from airflow_delta.jobs.session import job_session
+
+pytestmark = pytest.mark.classic(reason="the session is that of a job that is submitted")
 
 
 def test_storage_options_go_with_the_tasks_to_python_workers_and_are_no_setting(spark, monkeypatch):

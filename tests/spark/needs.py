@@ -22,3 +22,5 @@ needs_files_of_spark = (
 )
 
 looks_into_the_jvm = pytest.mark.classic(reason="the test looks into the JVM, which is out of reach over Spark Connect")
+
+refused_over_connect = pytest.mark.classic(reason="over Spark Connect, statements refuse rows of format('delta')")

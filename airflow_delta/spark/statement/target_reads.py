@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError, InvalidStatementError
 from airflow_delta.core.predicate import TRUE, Expression
@@ -178,8 +179,9 @@ class _Target:
                 yield self._of_files(rows.inputFiles())
 
     def _may_show(self, text: str) -> bool:
-        """Whether all columns that a relation shows may be columns of the table: of a name the last word is looked at."""
-        words = {word[0] for name in self.snapshot.schema.names if (word := _LAST_WORD.search(name))}
+        """Whether all columns that a relation shows may be columns of the table or of its change feed: by their last words."""
+        names = (*self.snapshot.schema.names, *(field.name for field in CHANGE_FIELDS))
+        words = {word[0] for name in names if (word := _LAST_WORD.search(name))}
         return {*_SHOWN_COLUMN.findall(text)} <= words
 
     def _marked(self, text: str | None) -> int | None:

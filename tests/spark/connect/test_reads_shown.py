@@ -93,3 +93,10 @@ def test_a_second_branch_is_a_subquery(inner, is_shown):
 def test_a_relation_may_be_the_table_if_its_names_end_in_the_words_that_are_shown(names, may_be_the_table):
     snapshot = SimpleNamespace(schema=SimpleNamespace(names=names))
     assert _Target(None, snapshot)._may_show("[id#1L, At Noon#2, ü.ä#3] delta") is may_be_the_table
+
+
+def test_a_relation_may_be_the_change_feed_of_the_table():
+    snapshot = SimpleNamespace(schema=SimpleNamespace(names=["id"]))
+    feed = "[id#1L, _change_type#2, _commit_version#3L, _commit_timestamp#4] delta"
+    assert _Target(None, snapshot)._may_show(feed)
+    assert not _Target(None, snapshot)._may_show(feed.replace("id#1L", "other#1L"))

@@ -238,6 +238,7 @@ stream.option("checkpointLocation", checkpoint).start().awaitTermination()
 
 
 @pytest.mark.slow
+@pytest.mark.classic(reason="starts JVMs")
 @pytest.mark.parametrize("sink", [DeltaSink, DeltaMergeSink])
 def test_a_driver_killed_between_commit_and_checkpoint_loses_and_doubles_nothing(table, source, feed, drain, tmp_path, sink):
     for first in (0, 2, 4):

@@ -33,6 +33,7 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.write.write import write
+from tests.spark.needs import refused_over_connect
 
 ROWS = [(1, "mon", 10), (1, "mon", 10), (2, "mon", 20), (3, "tue", 30), (5, "tue", 5)]
 SCHEMA = pa.schema({"id": pa.int64(), "day": pa.string(), "v": pa.int64()})
@@ -270,7 +271,10 @@ RACES = [
     pytest.param(
         *case,
         id="-".join([case[0], *case[1], *([f"call{case[2]}"] if case[2] else [])]),
-        marks=[] if (case[0], case[1][0], case[2]) in QUICK and len(case[1]) == 1 else pytest.mark.slow,
+        marks=[
+            *([] if (case[0], case[1][0], case[2]) in QUICK and len(case[1]) == 1 else [pytest.mark.slow]),
+            *([refused_over_connect] if case[0] == "update_by_subquery" else []),
+        ],
     )
     for case in chain(BEFORE_COMMIT, BEFORE_EACH_COMMIT, WHILE_READING)
 ]

@@ -34,6 +34,7 @@ from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.spark_features import keeps_data_source_reads
 from airflow_delta.spark.write.write import write
+from tests.spark.needs import refused_over_connect
 from tests.spark.session_settings import session_settings
 
 DAYS = pa.table({"id": [1, 2, 3], "day": ["mon", "mon", "tue"]})
@@ -229,9 +230,9 @@ def test_a_statement_that_reads_other_tables_or_old_versions_stays_a_blind_appen
     "of",
     [
         "toDF",
-        pytest.param("format", marks=pytest.mark.classic(reason="over Spark Connect, format('delta') is refused as a source")),
+        pytest.param("format", marks=refused_over_connect),
         pytest.param("files", marks=pytest.mark.slow),
-        pytest.param("changes", marks=pytest.mark.slow),
+        pytest.param("changes", marks=[refused_over_connect, pytest.mark.slow]),
     ],
 )
 def test_rows_handed_over_are_known_to_be_of_the_target_and_never_committed_when_outdated(
