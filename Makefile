@@ -29,10 +29,12 @@ test-slow:
 	@$(RUN) pytest -m slow --compile-queries --hypothesis-profile=search
 
 # Every test of the data plane and the jobs on each version of Spark: `make test-spark-matrix VERSIONS=4.0` for one of them,
-# VERSIONS="4.0 --quick" without its slow tests. Interrupted, it goes on where it was. Without VERSIONS, the quick ones with the
-# least version of each package, too.
+# VERSIONS="4.0 --quick" without its slow tests. Interrupted, it goes on where it was. Without VERSIONS, those of a session over
+# Spark Connect on two of them, and the quick ones with the least version of each package, too.
 test-spark-matrix:
 	@.ci/setup --java .ci/test-spark-matrix $(VERSIONS)
+	@$(if $(VERSIONS),,.ci/setup --java .ci/test-spark-matrix 4.0 4.2 --connect)
+	@$(if $(VERSIONS),,.ci/setup --java .ci/test-spark-matrix 4.0 4.2 --connect-slow)
 	@$(if $(VERSIONS),,.ci/setup --java .ci/test-spark-matrix 4.0 --least --quick)
 
 # Each version in an environment of its own; an interrupted run goes on. `make test-airflow-matrix VERSIONS="3.0 unit"` for a part.
