@@ -111,7 +111,11 @@ class DeltaMergeBuilder:
         return replace(self, evolves=True)
 
     def execute(self) -> DataFrame:
-        """Merge, as one commit; one row with the number of affected rows. Raises as ``merge``."""
+        """Merge, as one commit; one row with the number of affected rows. Raises as ``merge``.
+
+        The session is that of the source's rows, which may be another one than the table's: a batch of a stream has its own.
+        """
+        spark = self.source.sparkSession
         view = f"merge_source_{uuid.uuid4().hex}"
         statement = MergeStatement(
             table=self.log.table_uri,
@@ -120,8 +124,8 @@ class DeltaMergeBuilder:
             clauses=self.clauses,
             schema_evolution=self.evolves or grows_schemas(self.spark),
         )
-        with temporary_views(self.spark, {view: self.source}):
-            done = merge(self.spark, self.log, statement)
+        with temporary_views(spark, {view: self.source}):
+            done = merge(spark, self.log, statement)
         self.published()
         return merge_row(self.spark, done)
 

@@ -188,3 +188,28 @@ def test_the_script_of_the_documentation_runs(spark, write_rows, table, referenc
     assert lines.pop(2).startswith("spark = configure_spark_with_delta_pip(SparkSession.builder).getOrCreate()")  # there is one
     exec("\n".join(lines), {"spark": spark, "updates": spark.sql("SELECT id, 'new' AS data FROM range(2, 5)"), "F": F})
     assert reference_rows() == [(0, "old"), (1, "old"), (2, "new"), (3, "new"), (4, "new")]
+
+
+def upsert(birds, rows):
+    birds.alias("t").merge(rows.alias("s"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+@pytest.mark.classic(reason="Spark Connect refuses rows of two sessions in one plan")
+def test_rows_of_another_session_are_merged_and_no_view_of_them_stays(spark, birds, news, reference_rows):
+    other = spark.newSession()
+    rows = other.createDataFrame(news.toArrow())
+    upsert(birds, rows)
+    assert reference_rows() == MERGED
+    assert [session.sql("SHOW VIEWS LIKE 'merge_source_*'").count() for session in (spark, other)] == [0, 0]
+
+
+@pytest.mark.classic(reason="over Spark Connect, batches are handled by the server, which has no table of this process")
+def test_each_batch_of_a_stream_is_merged_by_the_table_of_the_session_that_started_it(
+    spark, birds, news, reference_rows, tmp_path
+):
+    folder = str(tmp_path / "feed")
+    news.write.parquet(folder)
+    batches = spark.readStream.schema(news.schema).parquet(folder).writeStream.trigger(availableNow=True)
+    batches = batches.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    batches.foreachBatch(lambda rows, _: upsert(birds, rows)).start().awaitTermination()
+    assert reference_rows() == MERGED
