@@ -6,6 +6,7 @@ nothing else imports py4j: ``pyspark-client`` comes without it.
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 _CONNECT = "pyspark.sql.connect."
+_copying = Lock()
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -119,7 +121,14 @@ def session_state(spark: SparkSession) -> Any:
 
 def copied_session(spark: SparkSession) -> SparkSession:
     """A session of its own with the settings, views and functions of a classic one, and with what it has cached."""
-    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - as SparkSession.newSession
+    from pyspark import RDD  # noqa: PLC0415 - pyspark-client has none
+
+    with _copying:
+        to_df = RDD.toDF  # each new session makes it its own, so that rows of the user's would be in this one
+        try:
+            return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - as newSession
+        finally:
+            RDD.toDF = to_df
 
 
 def drop_temporary_view(spark: SparkSession, name: str) -> None:
@@ -164,8 +173,12 @@ def analyzed(rows: DataFrame) -> DataFrame:
 
 
 def checkpointed(rows: DataFrame) -> DataFrame:
-    """As ``localCheckpoint(eager=False)``, whose rows PySpark takes for those of the active session over Spark Connect."""
-    kept, spark = rows.localCheckpoint(eager=False), rows.sparkSession
+    """Rows that Spark computes once, and keeps while no executor is lost; over Spark Connect their session is this one.
+
+    They are computed when they are used first, but with an observation of the user's at once: it ends with the first query.
+    """
+    spark = rows.sparkSession
+    kept = rows.localCheckpoint(eager=not is_connect(spark) and not is_movable(rows))
     if not is_connect(spark) or kept.sparkSession is spark:
         return kept
     return spark._create_remote_dataframe(kept._plan._relation_id)  # noqa: SLF001 - PySpark offers no other way

@@ -72,6 +72,7 @@ def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
     hidden = {name: f"hidden_{uuid.uuid4().hex}" for name in frames if _is_temporary_view(spark, name)}
     for name, kept in hidden.items():
         spark.table(quoted(name)).createTempView(kept)
+        drop_temporary_view(spark, name)  # replacing it would take from the cache what is cached by its name
     try:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(quoted(name))

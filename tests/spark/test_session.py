@@ -4,11 +4,15 @@ from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
+from pyspark import RDD
+from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.spark import DeltaTable, delta_writer, session
+from airflow_delta.spark.jvm import copied_session
 from airflow_delta.spark.session import query, result_bytes, task_memory
 from airflow_delta.spark.streaming import DeltaSink
+from tests.spark.needs import looks_into_the_jvm
 
 
 @pytest.mark.parametrize("end", ["", ";", " ; -- all of {them}", ";\n; /* all; */ ;\n", " -- all; of them", "; -- ;"])
@@ -67,6 +71,32 @@ def test_rows_that_the_user_has_cached_stay_cached_behind_a_statement_that_uses_
     assert rows.storageLevel.useMemory
     assert rows.collect() == drawn
     rows.unpersist()
+
+
+def test_what_is_cached_by_the_name_of_a_view_stays_cached_behind_a_query_with_a_view_of_this_name(spark):
+    spark.range(3).createOrReplaceTempView("orders")
+    spark.catalog.cacheTable("orders")
+    assert query(spark, "SELECT count(*) FROM orders", {"orders": spark.range(5)}).first()[0] == 5
+    assert spark.catalog.isCached("orders")
+    assert spark.table("orders").count() == 3
+    spark.catalog.uncacheTable("orders")
+    spark.catalog.dropTempView("orders")
+
+
+@looks_into_the_jvm
+def test_an_observation_of_a_source_counts_its_rows(spark, table):
+    delta_writer(spark.range(3)).save(table)
+    observation = Observation()
+    source = spark.range(10).observe(observation, F.count(F.lit(1)).alias("n")).alias("s")
+    DeltaTable.forPath(spark, table).alias("t").merge(source, "t.id = s.id").whenNotMatchedInsertAll().execute()
+    assert observation.get == {"n": 10}
+
+
+@looks_into_the_jvm
+def test_rows_of_the_user_s_rdds_stay_in_the_user_s_session(spark):
+    before = RDD.toDF  # which knows the session
+    copied_session(spark)
+    assert RDD.toDF is before
 
 
 @pytest.mark.parametrize(
