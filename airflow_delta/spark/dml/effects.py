@@ -24,6 +24,8 @@ from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.statement.steps import log_step
 
 _NOT_MATCHED_BY_SOURCE, _BROKEN, _BYTES = "not_matched_by_source_", "broken_", "bytes"
+_MOST_COMPRESSED = 4
+"""So many times less than in memory values take in a file, at most about, where no file shows it."""
 _CHANGES = (ClauseKind.UPDATE, ClauseKind.DELETE)
 _MARKS = (FILE, ROW, CLAUSE_INDEX, MOVED, ROW_ID)
 
@@ -38,8 +40,8 @@ class RowEffects:
         deleted_by_file: For each of these the rows deleted from it.
         updated: Rows updated, moved ones included.
         moved: Rows updated into another partition.
-        row_bytes: What a row takes in a new file, about: as in the files that the table has; where these hold too few rows to
-            say, as much as the inserted and updated rows take in memory on average.
+        row_bytes: What an inserted or updated row takes in a new file, about: as in the files that the table has, but at least
+            a quarter of what the values of these rows take in memory, and all of it where those files tell nothing.
         updated_not_matched_by_source: Of the updated rows those that no source row matches.
         deleted_not_matched_by_source: Of the deleted rows those that no source row matches.
     """
@@ -90,7 +92,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
     )
     if staged.here is None or constraints:
         violated = [F.when(is_updated, broken) for broken in constraints.values()]
-        sizes = row_bytes(columns) if stored is None else None
+        sizes = row_bytes(columns) if staged.writes_new_rows else None
         files = _counted(staged, violated, sizes, are_matches_unique=are_matches_unique)
     else:
         files = _counted_here(staged, staged.here)
@@ -106,7 +108,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
             raise ConstraintViolatedError(table=snapshot.table_uri, constraint=constraint, rows=broken_rows, example=example)
     is_touched = pc.or_(pc.greater(matched[ClauseKind.UPDATE], 0), pc.greater(deleted, 0))
     new_rows = _total(files[ClauseKind.INSERT]) + _total(files[ClauseKind.UPDATE])
-    new_bytes = _total(files[_BYTES]) if _BYTES in files.column_names else 0
+    in_memory = _total(files[_BYTES]) / max(1, new_rows) if _BYTES in files.column_names else 0
     effects = RowEffects(
         matched_files=matched[FILE].combine_chunks(),
         touched_files=matched[FILE].filter(is_touched).combine_chunks(),
@@ -115,7 +117,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         updated=_total(files[ClauseKind.UPDATE]),
         deleted=_total(deleted),
         moved=_total(files["moved"]),
-        row_bytes=stored or new_bytes / max(1, new_rows) or row_width(columns),
+        row_bytes=max(stored, in_memory / _MOST_COMPRESSED) if stored else in_memory or row_width(columns),
         updated_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.UPDATE}"]),
         deleted_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.DELETE}"]),
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
+from operator import or_
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, ROW_ID, PositionScan
+from airflow_delta.spark.folded import folded
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import all_files, map_files
@@ -69,6 +71,12 @@ class StagedChanges:
     def columns(self) -> StructType:
         """The columns of the table that the rows have new values of."""
         return _columns(self.snapshot, self.clauses)
+
+    @property
+    def writes_new_rows(self) -> bool:
+        """Whether rows may be written elsewhere than in the place of their file."""
+        moves = bool(self.clauses.of(ClauseKind.UPDATE)) and (self.clauses.moves_rows or uses_deletion_vectors(self.snapshot))
+        return moves or bool(self.clauses.of(ClauseKind.INSERT))
 
     @property
     def has_row_ids(self) -> bool:
@@ -144,7 +152,8 @@ def stage(
     )
     rows = clauses.with_generated(padded(rows, fields), clause_index, snapshot.schema, snapshot.table_uri)
     moved = (_is_another(field, F.col(column)) for column, field in zip(former, partitions, strict=True))
-    rows = rows.withColumn(MOVED, clauses.is_of(clause_index, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
+    is_moved = folded(or_, [F.lit(False), *moved])
+    rows = rows.withColumn(MOVED, clauses.is_of(clause_index, ClauseKind.UPDATE) & is_moved)
     rows = rows.drop(*former) if former else rows
     if reads is not None:
         reads.look_into(rows)

@@ -34,6 +34,8 @@ _FIXED = frozenset((*_WIDTHS, LONG, DOUBLE, TIMESTAMP, TIMESTAMP_NTZ))
 _WIDTH, _TEXT_WIDTH, _ITEMS = 8, 16, 4
 _WIDE_DECIMAL = 18
 _FILES, _LEAST_ROWS = 1_000, 1_000
+_MOST_LEVELS = 3
+"""Values inside of so many others are counted: Spark Connect takes no expression of a hundred levels."""
 _MOST_COUNTED = 64
 """So many columns of values of any length are counted; more would make each row's sum a program of its own."""
 
@@ -58,14 +60,17 @@ def row_bytes(schema: StructType) -> Column:
     return folded(add, [F.lit(row_width(rest)), *sizes])
 
 
-def _value_bytes(value: Column, data_type: DataType) -> Column:
+def _value_bytes(value: Column, data_type: DataType, levels: int = _MOST_LEVELS) -> Column:
     match data_type:
+        case StructType() | ArrayType() | MapType() if not levels:
+            return F.lit(row_width(data_type))
         case StructType(fields):
-            return folded(add, [F.lit(0), *(_value_bytes(value.getField(field.name), field.type) for field in fields)])
+            members = (_value_bytes(value.getField(field.name), field.type, levels - 1) for field in fields)
+            return folded(add, [F.lit(0), *members])
         case ArrayType(element):
-            return _item_bytes(value, element)
+            return _item_bytes(value, element, levels)
         case MapType(key, item):
-            return _item_bytes(F.map_keys(value), key) + _item_bytes(F.map_values(value), item)
+            return _item_bytes(F.map_keys(value), key, levels) + _item_bytes(F.map_values(value), item, levels)
         case _ if data_type in (STRING, BINARY):
             return F.coalesce(F.octet_length(value), F.lit(0))
         case _ if data_type == VARIANT:
@@ -74,11 +79,12 @@ def _value_bytes(value: Column, data_type: DataType) -> Column:
             return F.lit(row_width(data_type))
 
 
-def _item_bytes(items: Column, data_type: DataType) -> Column:
+def _item_bytes(items: Column, data_type: DataType, levels: int) -> Column:
     if _is_fixed(data_type):
         size = F.array_size(items) * row_width(data_type)
     else:
-        size = F.aggregate(items, F.lit(0).cast("long"), lambda total, item: total + _value_bytes(item, data_type))
+        zero = F.lit(0).cast("long")
+        size = F.aggregate(items, zero, lambda total, item: total + _value_bytes(item, data_type, levels - 1))
     return F.coalesce(size, F.lit(0))
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.schema import ArrayType, DecimalType, MapType, StructField, StructType
 from airflow_delta.core.schema.data_types import BINARY, BOOLEAN, DATE, FLOAT, LONG, STRING, VARIANT
 from airflow_delta.spark.io.row_width import row_bytes, row_width, stored_row_bytes
+from airflow_delta.spark.schema_conversion import to_spark
 
 SCHEMA = StructType((StructField("id", LONG), StructField("t", STRING)))
 
@@ -78,3 +79,14 @@ def test_of_very_many_texts_some_are_counted(spark):
     schema = StructType(tuple(StructField(f"c{number}", STRING) for number in range(100)))
     rows = spark.range(1).select(*(F.lit("x" * 100).alias(name) for name in schema.names))
     assert rows.select(row_bytes(schema)).first()[0] == 64 * 100 + 36 * 16
+
+
+def test_values_inside_of_many_others_are_guessed(spark):
+    data_type = StructType((StructField("t", STRING),))
+    for _ in range(8):
+        data_type = StructType((StructField("t", STRING), StructField("items", ArrayType(data_type))))
+    schema = StructType((StructField("value", data_type),))
+    text = to_spark(schema).fields[0].dataType.simpleString()
+    rows = spark.sql(f'SELECT from_json(\'{{"t":"abc","items":[{{"t":"de"}}]}}\', \'{text}\') AS value')
+    inner = data_type.fields[1].type.element_type.fields[1].type
+    assert rows.select(row_bytes(schema)).first()[0] == 1 + 3 + 2 + row_width(inner)
