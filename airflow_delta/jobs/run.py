@@ -38,7 +38,7 @@ from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spark_statements import spark_runner
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables, other_tables
-from airflow_delta.spark.errors import FunctionFailedError, first_line
+from airflow_delta.spark.errors import FunctionFailedError, SparkConnectUnsupportedError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.statement.file_content import content_failure, reads_files
@@ -176,7 +176,10 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
 
 
 def _unforeseen(error: Exception, statement: Statement) -> DeltaError:
-    """The error of a file that Spark cannot read; any other is a ``JobFailedError``."""
+    """The error of a file that Spark cannot read, or of an expression that does not travel; others are ``JobFailedError``."""
+    if type(error).__name__ == "DecodeError" and "MaxDepth" in str(error):  # of protobuf, which only Spark Connect needs
+        instead = "take it apart: into steps, or into lists such as IN (…) in place of many conditions"
+        return SparkConnectUnsupportedError(feature="an expression of a hundred levels", instead=instead)
     unread = content_failure(error, _CORRECT_ROWS) if reads_files(getattr(statement, "source", None)) else None
     if unread is not None:
         return replace(unread, detail=redact(unread.detail))

@@ -77,6 +77,7 @@ def drive(statement, table, number=-1):
 
 
 @pytest.mark.slow
+@pytest.mark.classic(reason="starts JVMs")
 @pytest.mark.parametrize(
     ("statement", "new"),
     [(merge_of, [*CHANGED, (5, "y")]), (update_of, CHANGED), (load_into, [*OLD, (5, "y")])],

@@ -35,7 +35,7 @@ from airflow_delta.jobs.errors import JobFailedError, MissingPackageError, Pytho
 from airflow_delta.jobs.main import main
 from airflow_delta.jobs.run import run, typed_error
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.spark.errors import ExpectationUnreadableError, SourceUnreadableError
+from airflow_delta.spark.errors import ExpectationUnreadableError, SourceUnreadableError, SparkConnectUnsupportedError
 from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -206,6 +206,14 @@ def test_what_another_try_may_help_is_no_error_of_values(spark, flights):
     for error in (caught.value, lost):
         found = typed_error(error, VacuumStatement(table=str(flights)))
         assert (type(found), found.retryable) == (JobFailedError, True)
+
+
+def test_an_expression_that_spark_connect_does_not_take_is_refused_and_not_tried_again():
+    error = pytest.importorskip("google.protobuf.message").DecodeError(
+        "Error parsing message with type 'spark.connect.Expression': Exceeded upb_DecodeOptions_MaxDepth"
+    )
+    found = typed_error(error, VacuumStatement(table="/lake/flights"))
+    assert (type(found), found.retryable) == (SparkConnectUnsupportedError, False)
 
 
 def test_a_corrupt_commit_is_named_and_nothing_is_written(spark, flights, feed):

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
-from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.errors import MissingDataFileError
 from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.schema.char_columns import without_char
 from airflow_delta.core.schema.column_mapping import MappingMode, physical_name, physical_schema, without_column_mapping
@@ -56,7 +56,7 @@ def jvm_scan(
         position: Names of two more columns: the ordinal of a row's file (int), and the row's place in it (bigint).
 
     Raises:
-        CorruptDataFileError: A file is missing.
+        MissingDataFileError: A file is missing.
         PathOutsideTableError: A link leads out of the table.
     """
     partitions = [field for field in columns.fields if field.name in table.partition_columns]
@@ -134,4 +134,4 @@ def _missing(table_uri: str, uris: Sequence[str], error: AnalysisException) -> E
     if error.getCondition() != "PATH_NOT_FOUND":
         return error
     path = (error.getMessageParameters() or {}).get("path", uris[0])
-    return CorruptDataFileError(table=table_uri, file=path, detail="the file is missing")
+    return MissingDataFileError(table=table_uri, file=path, detail="the file does not exist")

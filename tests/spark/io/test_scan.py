@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.actions import ADD_FILE
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CorruptDataFileError, InvalidPredicateError
+from airflow_delta.core.errors import InvalidPredicateError, MissingDataFileError
 from airflow_delta.core.schema import MappingMode, StructField, StructType, without_column_mapping
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.spark.io import jvm_scan, scan
@@ -213,7 +213,7 @@ def test_a_missing_file_is_named(spark, reader, write_rows, table):
 
     with pytest.raises(Exception, match=path.rpartition("/")[2]) as caught:
         read_table(spark, latest(table)).collect()
-    assert reader == "arrow" or isinstance(caught.value, CorruptDataFileError)
+    assert reader == "arrow" or isinstance(caught.value, MissingDataFileError)
 
 
 @looks_into_the_jvm
