@@ -122,6 +122,7 @@ def _is_there(filesystem: AbstractFileSystem, place: str, path: Path) -> bool:
         return False
     if path.suffix != ".zip":
         return bool(filesystem.cat_file(place) == path.read_bytes())
+    # The second is zipfile's, of an archive that needs a newer version of the format: it is not ours.
     with filesystem.open(place) as there, path.open("rb") as here, suppress(zipfile.BadZipFile, NotImplementedError):
         return _members(there) == _members(here)
     return False

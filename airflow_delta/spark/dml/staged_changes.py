@@ -75,8 +75,7 @@ class StagedChanges:
     @property
     def writes_new_rows(self) -> bool:
         """Whether rows may be written elsewhere than in the place of their file."""
-        moves = bool(self.clauses.of(ClauseKind.UPDATE)) and (self.clauses.moves_rows or uses_deletion_vectors(self.snapshot))
-        return moves or bool(self.clauses.of(ClauseKind.INSERT))
+        return bool(self.clauses.of(ClauseKind.INSERT)) or _leave_their_file(self.snapshot, self.clauses)
 
     @property
     def has_row_ids(self) -> bool:
@@ -106,8 +105,12 @@ def columns_needed(snapshot: Snapshot, clauses: BoundClauses, *texts: str) -> St
 def _carried(snapshot: Snapshot, clauses: BoundClauses) -> tuple[StructField, ...]:
     """``ROW_ID``, where the table tracks rows and an updated row may be written elsewhere than in the place of its file."""
     is_tracked = RowIds.from_configuration(snapshot.metadata.configuration) is not None
-    leaves = bool(clauses.of(ClauseKind.UPDATE)) and (clauses.moves_rows or uses_deletion_vectors(snapshot))
-    return (StructField(ROW_ID, LONG),) if is_tracked and leaves else ()
+    return (StructField(ROW_ID, LONG),) if is_tracked and _leave_their_file(snapshot, clauses) else ()
+
+
+def _leave_their_file(snapshot: Snapshot, clauses: BoundClauses) -> bool:
+    """Whether updated rows may be written elsewhere than in the place of their file."""
+    return bool(clauses.of(ClauseKind.UPDATE)) and (clauses.moves_rows or uses_deletion_vectors(snapshot))
 
 
 def stage(
