@@ -62,27 +62,34 @@ class KeyFilter:
         return held(np.frombuffer(self.words.value, np.uint64), [rows.column(key.name).cast(key.type) for key in self.schema])
 
 
-def suits(spark: SparkSession, keys: int) -> bool:
-    """Whether a filter of the greatest size still tells something about so many keys."""
-    return keys * _LEAST_BITS <= _most_bytes(spark) * 8
+def suits(spark: SparkSession, keys: int, shareable: int) -> bool:
+    """Whether a filter of the greatest size still tells something about so many keys.
+
+    Args:
+        spark: The session.
+        keys: How many.
+        shareable: How many bytes of a filter may reach the workers.
+    """
+    return keys * _LEAST_BITS <= _most_bytes(spark, shareable) * 8
 
 
-def _most_bytes(spark: SparkSession) -> int:
+def _most_bytes(spark: SparkSession, shareable: int) -> int:
     """Of a filter, so that with those of the other tasks half of what may go to the driver is left for the hashes."""
-    return min(_MAX_BYTES, result_bytes(spark) // (2 * _MOST_TASKS))
+    return min(_MAX_BYTES, shareable, result_bytes(spark) // (2 * _MOST_TASKS))
 
 
-def build(keys: DataFrame, schema: pa.Schema, rows: int, at_end: AtEnd) -> KeyFilter:
+def build(keys: DataFrame, schema: pa.Schema, rows: int, shareable: int, at_end: AtEnd) -> KeyFilter:
     """The filter of these keys, made by Python workers; by the driver where the keys take no more bytes than their hashes.
 
     Args:
         keys: Columns in the order of ``schema``; no NULLs.
         schema: As of ``KeyFilter``.
         rows: How many there are, about.
+        shareable: As ``suits`` takes it.
         at_end: As ``share`` takes it, for what workers share of the filter.
     """
     most = result_bytes(keys.sparkSession)
-    words = max(1, min(rows * _BITS_OF_KEY, _most_bytes(keys.sparkSession) * 8) // (_WORD_BYTES * 8))
+    words = max(1, min(rows * _BITS_OF_KEY, _most_bytes(keys.sparkSession, shareable) * 8) // (_WORD_BYTES * 8))
     is_counted = rows <= min(_MOST_HASHES, most // 2 // _WORD_BYTES)
     builder = _Builder(schema=schema, words=words, gives_hashes=is_counted)
     with typed_worker_errors():

@@ -11,6 +11,7 @@ Workers import this module: it knows no parser of predicates.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,12 +27,15 @@ from pyspark.sql import types as spark_types
 
 from airflow_delta.spark.folded import folded
 from airflow_delta.spark.io.worker_values import from_ipc, to_ipc, with_typed_errors
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.worker_code import map_in_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 _FUNCTION_BYTES = 4 << 20
 """As large as a function that travels to the workers may become; more files take more than one."""
+_PLAN_BYTES = 64 << 20
+"""Of a plan over Spark Connect, which sends at most 128 MiB."""
 _MOST_BYTES = 1 << 30
 """Spark need not know of more, unless the session's threshold is so high that it would broadcast that."""
 _MOST_BROADCAST_BYTES = 8 << 30
@@ -113,6 +117,11 @@ def map_files(
         shares = FileShares(files=_as_bytes(files.slice(first, end - first), tasks[first:end]), stride=stride)
         frames.append(map_in_arrow(numbers, worker(shares), schema))
     return folded(DataFrame.unionAll, frames)
+
+
+def shareable_bytes(spark: SparkSession, files: pa.Table) -> int:
+    """Of how many bytes may be what the functions share that read these files: over Spark Connect each carries its own copy."""
+    return _PLAN_BYTES // (files.nbytes // _FUNCTION_BYTES + 1) if is_connect(spark) else sys.maxsize
 
 
 def all_files(files: pa.Table) -> tuple[FileShares, pa.RecordBatch]:

@@ -1,6 +1,7 @@
 """A filter of keys: each key that went in passes, whatever its type; of others few do, and no NULL."""
 
 import datetime as dt
+import sys
 from decimal import Decimal
 from types import SimpleNamespace
 
@@ -95,8 +96,17 @@ def test_batches_whose_columns_hold_nothing_give_nothing():
     assert kept.holds(nulls.slice(3)).tolist() == []
 
 
-@pytest.mark.parametrize(("allowed", "most"), [(None, 67_000_000), ("1g", 67_000_000), ("64m", 8_300_000), ("0", 67_000_000)])
-def test_a_filter_suits_as_many_keys_as_leave_it_four_bits_for_each(allowed, most):
+@pytest.mark.parametrize(
+    ("allowed", "shareable", "most"),
+    [
+        (None, sys.maxsize, 67_000_000),
+        ("1g", sys.maxsize, 67_000_000),
+        ("64m", sys.maxsize, 8_300_000),
+        ("0", sys.maxsize, 67_000_000),
+        (None, 4_000_000, 8_000_000),
+    ],
+)
+def test_a_filter_suits_as_many_keys_as_leave_it_four_bits_for_each(allowed, shareable, most):
     session = SimpleNamespace(conf={} if allowed is None else {"spark.driver.maxResultSize": allowed})
-    assert key_filter.suits(session, most)
-    assert not key_filter.suits(session, most * 102 // 100)
+    assert key_filter.suits(session, most, shareable)
+    assert not key_filter.suits(session, most * 102 // 100, shareable)

@@ -92,3 +92,16 @@ def test_no_function_is_larger_than_eight_mebibytes_however_many_files_there_are
     assert len(sizes) > 1
     assert max(sizes) <= 8 << 20
     assert all(tasks[bound] != tasks[bound - 1] for bound in bounds[1:-1])
+
+
+@pytest.mark.parametrize("files", [1, 10_000, 400_000])
+def test_copies_of_what_functions_share_fit_a_plan_of_spark_connect_however_many_files_there_are(monkeypatch, files):
+    names = pa.array(np.random.default_rng(1).integers(0, 1 << 62, 2 * files)).cast(pa.string())
+    table = pa.table({"path": pc.binary_join_element_wise(names[:files], names[files:], "-")})
+    pieces = len(module._bounds(table, np.arange(files) // 50)) - 1
+    monkeypatch.setattr(module, "is_connect", lambda _: True)
+    shareable = module.shareable_bytes(None, table)
+
+    assert 1 << 20 <= shareable <= (64 << 20) / pieces
+    monkeypatch.setattr(module, "is_connect", lambda _: False)
+    assert module.shareable_bytes(None, table) > 1 << 60

@@ -39,6 +39,7 @@ from airflow_delta.spark.dml import key_filter
 from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.folded import folded
+from airflow_delta.spark.io.map_files import shareable_bytes
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.shared_bytes import SharedBytes, share
@@ -92,18 +93,22 @@ class MergeSource:
     def keys_for(self, files: pa.Table, cache: RowCache) -> SharedBytes | KeyFilter | None:
         """What tells workers which rows of these files (``COUNTED_FILE``) may match: the keys, or a filter of very many.
 
+        A filter, too, where the keys cannot reach workers that read so many files.
+
         None where nothing does, or would cost more than it saves: where all that could be left out are fewer rows than those of
         the source, each of which goes into the filter. Workers share it until the cache is released.
         """
-        if self.keys is not None:
-            return share(self.frame.sparkSession, to_ipc(self.keys), cache.at_end)
-        if not self.key_fields or not key_filter.suits(self.frame.sparkSession, self.rows):
+        spark = self.frame.sparkSession
+        shareable = shareable_bytes(spark, files)
+        if self.keys is not None and len(content := to_ipc(self.keys)) <= shareable:
+            return share(spark, content, cache.at_end)
+        if not self.key_fields or not key_filter.suits(spark, self.rows, shareable):
             return None
         counts = with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]
         if not counts.null_count and live_rows(files) < self.rows:
             return None
         keys = self.frame.select(*_key_names(self.key_fields)).dropna()
-        return key_filter.build(keys, arrow_schema(StructType(self.key_fields)), self.rows, cache.at_end)
+        return key_filter.build(keys, arrow_schema(StructType(self.key_fields)), self.rows, shareable, cache.at_end)
 
 
 def materialize(

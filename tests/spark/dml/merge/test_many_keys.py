@@ -122,13 +122,38 @@ def test_a_driver_and_workers_make_the_same_filter(spark, target, monkeypatch):
         pa.schema({"id": pa.int64(), "d": pa.decimal128(12, 2)}),
     )
     with RowCache(None) as cache:
-        of_driver = key_filter.build(keys, schema, 300, cache.at_end)
+        of_driver = key_filter.build(keys, schema, 300, 1 << 20, cache.at_end)
         monkeypatch.setattr(key_filter, "_MOST_KEY_BYTES", 0)
-        of_workers = key_filter.build(keys, schema, 300, cache.at_end)
+        of_workers = key_filter.build(keys, schema, 300, 1 << 20, cache.at_end)
 
         assert np.count_nonzero(np.frombuffer(of_driver.words.value, np.uint64)) > 50
         assert of_driver.words.value == of_workers.words.value
         assert (of_driver.are_keys_unique, of_workers.are_keys_unique) == (True, True)
+
+
+@pytest.mark.parametrize(("shareable", "how"), [(2_000, "keys"), (300, "filter"), (20, "all")])
+def test_keys_that_cannot_reach_the_workers_of_so_many_files_become_a_filter(
+    run_merge, reference_rows, target, monkeypatch, shareable, how
+):
+    expected = run_merge(SOURCE, on=ON["a day"], clauses=UPSERT)
+    rows = reference_rows(order="v, id")
+    DeltaLog.for_table(target).restore(version=1)
+    shared, scan = [], merge_join.scan_positions
+    monkeypatch.setattr(merge_source, "shareable_bytes", lambda *_: shareable)
+    monkeypatch.setattr(
+        merge_join,
+        "scan_positions",
+        lambda *values, keys=None, **named: shared.append(keys) or scan(*values, keys=keys, **named),
+    )
+    monkeypatch.setattr(merge_join, "jvm_positions", lambda *_: None)
+
+    result = run_merge(SOURCE, on=ON["a day"], clauses=UPSERT)
+
+    kinds = ["filter" if isinstance(keys, KeyFilter) else "all" if keys is None else "keys" for keys in shared]
+    assert (kinds, reference_rows(order="v, id")) == ([how], rows)
+    assert [len(keys.words.value) <= shareable for keys in shared if isinstance(keys, KeyFilter)] == [True] * (how == "filter")
+    counts = [name for name in expected.metrics if "Rows" in name]
+    assert [result.metrics[name] for name in counts] == [expected.metrics[name] for name in counts]
 
 
 def test_several_matches_are_found_though_keys_are_not_known_to_be_unique(run_merge, target, only_filters):
