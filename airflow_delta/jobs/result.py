@@ -177,9 +177,15 @@ def result_uri(base: str, token: str, attempt: int) -> str:
 
 
 def _parts(uri: str) -> tuple[str, str]:
-    """The base of a ``result_uri``, and the document's path below it: what lies between may be a link, and must not be one."""
-    base, _, path = uri.rpartition(f"/{RESULTS_FOLDER}/")
-    return base or "/", f"{RESULTS_FOLDER}/{path}"
+    """The base of a ``result_uri``, and the document's path below it: what lies between may be a link, and must not be one.
+
+    Of a URI of another form, as specs written by hand may have, the base is its folder.
+    """
+    base, folder, path = uri.rpartition(f"/{RESULTS_FOLDER}/")
+    if folder:
+        return base or "/", f"{RESULTS_FOLDER}/{path}"
+    base, _, name = uri.rpartition("/")
+    return base or "/", name
 
 
 def _store(base: str, storage_options: StorageOptions) -> LogStore:

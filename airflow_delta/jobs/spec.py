@@ -92,7 +92,7 @@ class JobSpec:
         Raises:
             InvalidSpecError: Not JSON, an unknown format or field, a digest that is not the statement's.
             InvalidStatementError: The spec's statement is invalid.
-            RelativePathError: The statement names a table by a relative path.
+            RelativePathError: The statement names a table by a relative path, or ``result_uri`` is one.
         """
         document = _object(text)
         digest = document.pop("digest", None)
@@ -133,6 +133,8 @@ class JobSpec:
         if not all(type(number) in (int, type(None)) for number in numbers) or not isinstance(spec.result_uri, str | None):
             detail = "start_version and not_before must be integers, and result_uri a string, where they are given"
             raise InvalidSpecError(detail=detail)
+        if spec.result_uri is not None and not _absolute(spec.result_uri).rpartition("/")[2].strip():
+            raise InvalidSpecError(detail=f"result_uri must be the URI of a file, found {spec.result_uri!r}")
         return spec
 
 

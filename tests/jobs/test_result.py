@@ -60,6 +60,14 @@ def test_an_outcome_comes_back_equal(tmp_path):
     assert written_results(str(tmp_path), TOKEN) == {2}
 
 
+@pytest.mark.parametrize("uri", ["{folder}/out.json", "file://{folder}/out.json"])
+def test_a_document_is_written_where_a_spec_of_your_own_says(tmp_path, uri):
+    write_result(uri.format(folder=tmp_path), ResultDocument(outcome=OUTCOME))
+
+    assert read_result(uri.format(folder=tmp_path)) == ResultDocument(outcome=OUTCOME)
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.json"]
+
+
 def test_an_error_of_another_version_is_still_reported():
     error = ResultDocument(
         error={"code": "DELTA_OF_TOMORROW", "text": "[DELTA_OF_TOMORROW] moon", "attributes": {"table": "t"}}

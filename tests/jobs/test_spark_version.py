@@ -35,6 +35,7 @@ def test_an_older_spark_is_a_typed_error_in_the_result_that_no_retry_follows(tmp
     spec = JobSpec(statement=VacuumStatement(table=str(tmp_path / "table")), result_uri=str(tmp_path / "result.json"))
     done = subprocess.run([sys.executable, "-c", OLD, spec.to_text()], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (65, "")
+    assert (tmp_path / "result.json").exists()
     error = read_result(spec.result_uri).typed_error()
     assert isinstance(error, SparkTooOldError)
     assert (error.found, error.needed, error.retryable) == ("3.5.7", "4.0", False)

@@ -44,6 +44,8 @@ def test_by_hand_only_the_statement_is_needed():
         (lambda spec: spec | {"start_version": "3"}, InvalidSpecError),
         (lambda spec: spec | {"start_version": True}, InvalidSpecError),
         (lambda spec: spec | {"not_before": "now"}, InvalidSpecError),
+        (lambda spec: spec | {"result_uri": "/lake/results/"}, InvalidSpecError),
+        (lambda spec: spec | {"result_uri": "results/1.json"}, RelativePathError),
         (lambda spec: {"statement": spec["statement"] | {"table": "flights"}}, RelativePathError),
         (lambda spec: {"statement": spec["statement"] | {"source": {"$type": "table", "table": "./feed"}}}, RelativePathError),
         (lambda spec: {"statement": spec["statement"] | {"dry_run": "maybe"}}, InvalidStatementError),
