@@ -5,10 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import OperationResult, SqlSource, WriteMode, WriteStatement
 from airflow_delta.spark.arguments import OptionValue, checks_arguments, takes_only
@@ -46,9 +48,17 @@ _OPTIONS = (
 
 
 @takes_only
-def delta_writer(frame: DataFrame) -> DeltaFrameWriter:
-    """Stands where ``frame.write`` stood: ``delta_writer(frame).mode("append").save(path)``."""
-    return DeltaFrameWriter(frame=frame)
+def delta_writer(
+    frame: DataFrame, *, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()
+) -> DeltaFrameWriter:
+    """Stands where ``frame.write`` stood: ``delta_writer(frame).mode("append").save(path)``.
+
+    Args:
+        frame: The rows.
+        storage_options: Of the table, as fsspec names them.
+        allowed_prefixes: As of ``DeltaLog.for_table``.
+    """
+    return DeltaFrameWriter(frame=frame, storage_options=storage_options, allowed_prefixes=tuple(allowed_prefixes))
 
 
 @checks_arguments
@@ -58,6 +68,8 @@ class DeltaFrameWriter:
 
     Attributes:
         frame: The rows.
+        storage_options: Of the table, as fsspec names them.
+        allowed_prefixes: As of ``DeltaLog.for_table``.
         save_mode: Spark's save mode.
         options_given: By name in lower case; names that begin with ``delta.`` are table properties, kept as they are.
         partition_columns: Of the table.
@@ -65,6 +77,8 @@ class DeltaFrameWriter:
     """
 
     frame: DataFrame
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    allowed_prefixes: tuple[str, ...] = ()
     save_mode: str = "errorifexists"
     options_given: Mapping[str, str] = field(default_factory=dict)
     partition_columns: tuple[str, ...] = ()
@@ -129,7 +143,7 @@ class DeltaFrameWriter:
         placed = names.place(name_parts(TableName.parse(name)), given)
         assert placed is not None  # noqa: S101 - it has two parts or three
         result = self.save(placed)
-        return names.publish(table_log(self.frame.sparkSession, placed), result) or result
+        return names.publish(self._log(placed), result) or result
 
     def save(self, path: str) -> OperationResult:
         """Write the rows into the table at the path, as one commit, and say which.
@@ -143,7 +157,7 @@ class DeltaFrameWriter:
         given = self.options_given.get(_PATH, path)
         if given.rstrip("/") != path.rstrip("/"):
             raise InvalidStatementError(statement="WRITE", detail=f"the option path is {given}, and save was given {path}")
-        log = table_log(self.frame.sparkSession, path)
+        log = self._log(path)
         if self.save_mode == "ignore" and log.exists():
             version = log.snapshot().version
             return OperationResult(
@@ -153,6 +167,9 @@ class DeltaFrameWriter:
         statement = self._statement(log.table_uri, view)
         with temporary_views(self.frame.sparkSession, {view: self.frame}):
             return write(self.frame.sparkSession, log, statement)
+
+    def _log(self, path: str) -> DeltaLog:
+        return table_log(self.frame.sparkSession, path, self.storage_options, self.allowed_prefixes)
 
     def _statement(self, table: str, view: str) -> WriteStatement:
         given = self.options_given

@@ -98,5 +98,5 @@ def test_the_log_is_found_as_for_every_job(spark, monkeypatch, table):
         return DeltaLog.for_table(table)
 
     monkeypatch.setattr(frame_writer, "table_log", opened)
-    delta_writer(spark.range(1)).save("hdfs://lake/t")
-    assert calls == [(spark, "hdfs://lake/t")]
+    delta_writer(spark.range(1), storage_options={"user": "etl"}, allowed_prefixes=["hdfs://lake/s/"]).save("hdfs://lake/t")
+    assert calls == [(spark, "hdfs://lake/t", {"user": "etl"}, ("hdfs://lake/s/",))]

@@ -23,6 +23,8 @@ from airflow_delta.core.statements import (
     WriteStatement,
 )
 from airflow_delta.core.storage.ambient_options import VARIABLE
+from airflow_delta.spark.delta_table.frame_reader import delta_reader
+from airflow_delta.spark.delta_table.frame_writer import delta_writer
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
@@ -192,3 +194,15 @@ def test_aggregates_are_taken_in_the_one_pass_that_writes(spark, s3_table):
     with StagingArea(s3_table.log.store) as staging:
         staged = write_rows(rows, staging, s3_table.log.snapshot().metadata, observed={"total": F.sum("id")})
     assert (seen.value, dict(staged.observed), staged.rows) == (100, {"total": 4950}, 100)
+
+
+def test_a_script_writes_and_reads_a_table_with_keys_of_its_own(spark, s3_table):
+    keys = s3_table.store.options
+    with pytest.raises(DeltaError):
+        delta_writer(spark.range(3)).save(s3_table.uri)
+    delta_writer(spark.range(3), storage_options=keys).save(s3_table.uri)
+    delta_writer(spark.range(3, 5), storage_options=keys).mode("append").save(s3_table.uri)
+
+    assert s3_table.by_deltalake() == [(0,), (1,), (2,), (3,), (4,)]
+    rows = delta_reader(spark, storage_options=keys).option("versionAsOf", 0).load(s3_table.uri)
+    assert sorted(row.id for row in rows.collect()) == [0, 1, 2]
