@@ -29,6 +29,14 @@ _DELTA_CONNECTION = {
             "description": "More options of the store's fsspec filesystem, as a JSON object. No secrets: they are shown here.",
             "schema": {"type": ["object", "null"]},
         },
+        "allowed_prefixes": {
+            "label": "Allowed prefixes",
+            "description": (
+                "Locations outside of table roots from which tables may read files, as a JSON list: the source of another "
+                "engine's shallow clone, say."
+            ),
+            "schema": {"type": ["array", "null"], "items": {"type": "string"}},
+        },
         "catalog": {
             "label": "Catalog",
             "description": (

@@ -29,10 +29,8 @@ StorageOptions = Annotated[
     ),
 ]
 Version = Annotated[int | None, typer.Option("--version", "-v", help="Read the table at this version.")]
-Timestamp = Annotated[
-    str | None,
-    typer.Option("--timestamp", "-t", help="Read the table at this time (ISO, UTC unless it has a zone; or milliseconds)."),
-]
+_TIME_FORMS = "(ISO, UTC unless it has a zone; or milliseconds)"
+Timestamp = Annotated[str | None, typer.Option("--timestamp", "-t", help=f"Read the table at this time {_TIME_FORMS}.")]
 
 _DATE_DIGITS, _LONG_DIGITS = 8, 18  # of a date without dashes, and of the longest number of milliseconds
 
@@ -130,7 +128,13 @@ def diff(
 
 @app.command()
 def checkpoint(
-    table: Table, version: Version = None, *, as_json: AsJson = False, storage_option: StorageOptions = None
+    table: Table,
+    version: Annotated[
+        int | None, typer.Option("--version", "-v", help="Write the checkpoint of this version; default: the latest.")
+    ] = None,
+    *,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
 ) -> None:
     """Write a checkpoint, so that readers need not read every commit."""
     from airflow_delta.cli import output
@@ -154,7 +158,7 @@ def vacuum(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Delete files needed by no version within the retention and by no pin. A dry run unless ``--run`` is given."""
+    """Delete files needed by no version within the retention and by no pin. A dry run unless --run is given."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_observed_table
 
@@ -167,8 +171,10 @@ def vacuum(
 @app.command()
 def restore(
     table: Table,
-    version: Version = None,
-    timestamp: Timestamp = None,
+    version: Annotated[int | None, typer.Option("--version", "-v", help="Restore the table to this version.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", "-t", help=f"Restore the table to this time {_TIME_FORMS}.")
+    ] = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")] = False,
     ignore_missing_files: Annotated[

@@ -232,7 +232,9 @@ def health(found: TableHealth, *, as_json: bool) -> None:
     figures = ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in found.figures.items())
     verdict = "no errors" if found.is_sound else "not sound"
     version = "" if found.version is None else f" at version {found.version}"
-    console.print(f"[bold]{_shown(found.table)}[/bold]{version}: {verdict}, {len(found.findings)} findings. {figures}".rstrip())
+    console.print(
+        f"[bold]{_shown(found.table)}[/bold]{version}: {verdict}, {counted(len(found.findings), 'finding')}. {figures}".rstrip()
+    )
 
 
 def cluster(report: Mapping[str, Any], *, as_json: bool) -> bool:
@@ -248,7 +250,11 @@ def cluster(report: Mapping[str, Any], *, as_json: bool) -> bool:
         rows: dict[str, list[str]] = {}
         for name, text in report["table"]:
             rows.setdefault(_shown(name), []).append(text)
-        _print(_pairs(rows), *map(_finding, findings), f"{'no errors' if is_sound else 'not sound'}, {len(findings)} findings")
+        _print(
+            _pairs(rows),
+            *map(_finding, findings),
+            f"{'no errors' if is_sound else 'not sound'}, {counted(len(findings), 'finding')}",
+        )
     return is_sound
 
 

@@ -74,7 +74,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
     Airflow's page of rendered templates shows what was asked for instead of twenty empty fields.
 
     Args:
-        retry_policy: Which errors are worth another try. Default: those that may not come again.
+        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
     """
 
     template_fields: Sequence[str]

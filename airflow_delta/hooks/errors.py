@@ -49,7 +49,7 @@ class TablesNotVisibleError(DeltaError):
     message = (
         "{table} cannot be read here: the connection {conn_id!r} or [delta] workers_see_tables says that workers have no access"
     )
-    remedy = "use engine='spark', or give the workers access to the tables and set workers_see_tables"
+    remedy = "use engine='spark' where the task has it, or give the workers access to the tables and set workers_see_tables"
     conn_id: str
     table: str
 

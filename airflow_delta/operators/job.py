@@ -97,7 +97,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         partition_keys: Give the event the version as its partition key (templated): a DAG with ``PartitionedAssetTimetable``
             then runs once for each version, ``{{ partition_key }}``. DAGs that are scheduled on the asset without partitions do
             not run.
-        retry_policy: Which errors are worth another try. Default: those that may not come again.
+        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
         **kwargs: Everything that ``SparkSubmitOperator`` takes: ``conn_id``, ``conf``, ``num_executors`` and so on.
     """
 

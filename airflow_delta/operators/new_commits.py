@@ -53,7 +53,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         delta_conn_id: The ``delta`` connection (templated).
         start: What the very first run gets: ``"earliest"`` all versions, ``"latest"`` none, a number that version and the later
             ones (templated).
-        retry_policy: Which errors are worth another try. Default: those that may not come again.
+        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
     """
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "start")

@@ -29,7 +29,7 @@ class DeltaTablesOperator(CheckedArguments, BaseOperator):
             in any folder (templated). Default: all.
         max_depth: Levels of folders below the root that are searched (templated).
         delta_conn_id: The ``delta`` connection (templated).
-        retry_policy: Which errors are worth another try. Default: those that may not come again.
+        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
     """
 
     template_fields: Sequence[str] = ("root", "pattern", "max_depth", "delta_conn_id")

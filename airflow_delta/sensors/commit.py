@@ -73,7 +73,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         min_rows: Wait until the matching commits have inserted, updated or deleted so many rows together (templated), by their
             metrics, or by the rows of the files they added where the writer left none.
         deferrable: Wait in the triggerer, without a worker (templated).
-        retry_policy: Which errors are worth another try. Default: those that may not come again.
+        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
     """
 
     template_fields: Sequence[str] = (

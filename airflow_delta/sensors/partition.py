@@ -35,7 +35,7 @@ class DeltaPartitionSensor(DeltaWaitSensor):
             writer left no number of rows counts as one row.
         delta_conn_id: The ``delta`` connection (templated).
         deferrable: Wait in the triggerer, without a worker (templated).
-        retry_policy: Which errors are worth another try. Default: those that may not come again.
+        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
     """
 
     template_fields: Sequence[str] = (*DeltaWaitSensor.template_fields, "partitions", "min_rows")

@@ -34,7 +34,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         table: URI of the table's root, or its name below the table root of the connection (templated).
         delta_conn_id: The ``delta`` connection (templated).
         deferrable: Wait in the triggerer, without a worker (templated).
-        retry_policy: Which errors are worth another try. Default: those that may not come again.
+        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
     """
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "deferrable")

@@ -207,7 +207,7 @@ def missing_statistics(table: InspectedTable) -> Iterator[Finding]:
         yield _hint(
             "STATISTICS_MISSING",
             f"{counted(len(without), 'file')} without statistics: every query reads them, and merges conflict over them",
-            "compute them (DeltaLog.recompute_statistics)",
+            "compute them (DeltaRecomputeStatisticsOperator, or DeltaLog.recompute_statistics)",
             tuple(without[:_EXAMPLES].to_pylist()),
         )
 
