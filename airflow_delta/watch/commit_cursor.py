@@ -1,4 +1,4 @@
-"""The cursor of a table's watcher, and the events that it emits: one range of versions at a time."""
+"""The cursor of a table's watcher, and the events that the watcher emits, each for a range of versions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
+from airflow_delta.core.log.commit_reader import read_commit_info
 from airflow_delta.core.statements.fields import shortened
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
@@ -19,21 +20,21 @@ from airflow_delta.watch.errors import StoredProgressError
 from airflow_delta.watch.start import Start
 
 MOST_AT_ONCE = 1000
-"""Most commits that one poll reads; the next poll goes on from there."""
+"""Most commits that one poll reads; the next poll continues from there."""
 
-_MOST_OPERATIONS = 50  # of an event, which lies in Airflow's database and goes to each run that it starts
-_LONGEST_NAME = 100  # characters: any writer of the table chooses the names
+_MOST_OPERATIONS = 50  # in an event, which is stored in Airflow's database and passed to the runs it starts
+_LONGEST_NAME = 100  # characters; writers of the table can choose any name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchCursor:
-    """The last version for which an event was emitted, or needed none.
+    """The last version that is done: an event was emitted for it, or not needed.
 
     Attributes:
-        version: ``NO_TABLE`` before the first one.
-        table_id: The table's identity then; None while it is not known.
-        size: Of that version's commit file, bytes; None when it was not there.
-        modification_time: Of that file, milliseconds since the epoch.
+        version: The version; ``NO_TABLE`` before the first one.
+        table_id: The id of the table at that version; None if unknown.
+        size: Bytes of that version's commit file; None if the file did not exist.
+        modification_time: Modification time of that file, in milliseconds since the epoch.
     """
 
     version: int
@@ -47,7 +48,7 @@ class WatchCursor:
 
     @classmethod
     def from_json(cls, document: Any) -> WatchCursor:
-        """As ``to_json`` gave it; a user who sets it may leave out all but the version. Raises ``StoredProgressError``."""
+        """Parse a stored cursor; one set by a user needs only the version. Raises ``StoredProgressError``."""
         given = document if isinstance(document, Mapping) else {}
         version, table_id, size, time = (given.get(name) for name in ("version", "table_id", "size", "modification_time"))
         is_file = isinstance(size, int | None) and isinstance(time, int | None)
@@ -99,15 +100,15 @@ def first_cursor(store: LogStore, start: Start) -> WatchCursor:
 
 
 def poll(store: LogStore, cursor: WatchCursor, wanted: CommitFilter) -> PollResult:
-    """What came after the cursor, as one event; one listing when nothing came.
+    """The commits after the cursor as one event. Without new commits, this costs one listing.
 
     Raises:
         CorruptLogError: A commit is malformed.
-        OSError: The storage does not answer.
+        OSError: The storage cannot be reached.
     """
     found = later_commits(store, cursor.version)
     if found.head is None and (cursor.version == NO_TABLE or head_version(store) == NO_TABLE):
-        return PollResult(cursor=cursor)  # no table yet, or no longer
+        return PollResult(cursor=cursor)  # no table yet, or it was deleted
     is_reset = not _is_same_table(store, cursor, found)
     if is_reset:
         cursor = WatchCursor(version=NO_TABLE)
@@ -128,14 +129,15 @@ def _announced(
     matches = {version: commit for version, commit in scan.matches(versions) if commit is not None}
     has_more = len(versions) < len(found.commits)
     last = versions[-1] if has_more else max([*versions, found.head or 0])
-    table_id = scan.table_id or cursor.table_id or metadata_of(store).id  # REPLACE TABLE has given it another one
+    table_id = scan.table_id or cursor.table_id or metadata_of(store).id  # REPLACE TABLE changes the id
     moved = cursor.at(last, found.commits.get(last), table_id)
     if not (matches or has_gap or is_reset):
         return PollResult(cursor=moved, has_more=has_more)
     to_version = last if has_gap or is_reset else max(matches)
     infos = {version: commit.commit_info for version, commit in matches.items() if commit.commit_info}
-    in_commit_time = infos[to_version].in_commit_timestamp if to_version in infos else None
     status = found.commits.get(to_version)
+    info = infos.get(to_version) or (read_commit_info(store, to_version) if status else None)
+    in_commit_time = info.in_commit_timestamp if info else None
     event = {
         "table": sanitize_uri(store.table_uri),
         "from_version": cursor.version + 1 if has_gap else min(versions if is_reset else matches, default=last),
@@ -151,8 +153,8 @@ def _announced(
 
 
 def _is_same_table(store: LogStore, cursor: WatchCursor, found: LaterCommits) -> bool:
-    """Whether the log continues from the cursor: not when the table was recreated at its location."""
-    if cursor.version == NO_TABLE or cursor.table_id is None:  # no version of it was seen yet
+    """Whether the log continues from the cursor; False if the table was created again at its location."""
+    if cursor.version == NO_TABLE or cursor.table_id is None:  # no version was seen yet
         return True
     if found.head is None:
         return False
