@@ -1,6 +1,6 @@
 """Delta Lake pipelines on a team's own Spark, orchestrated by Airflow.
 
-This module imports nothing of ours: it is loaded on Spark drivers and while Airflow discovers providers.
+This module imports nothing else from the package: Spark drivers load it, and Airflow does while it discovers providers.
 """
 
 import sys
@@ -11,7 +11,7 @@ LEAST_PYTHON = (3, 11)
 
 
 class PythonTooOldError(ImportError):
-    """The Python of a driver on a cluster, or of a script, is too old; raised before any work is done."""
+    """Python is older than ``LEAST_PYTHON``, on a cluster's driver or for a script; raised at import, before any work."""
 
 
 if sys.version_info < LEAST_PYTHON:

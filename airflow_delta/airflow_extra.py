@@ -1,4 +1,4 @@
-"""Imported first by all that needs Airflow: where it is missing, the error names the extra to install."""
+"""Imported first by every module that needs Airflow; if Airflow is missing, the error names the extra to install."""
 
 try:
     import airflow.providers.apache.spark  # noqa: F401

@@ -34,30 +34,31 @@ def delta_asset(
     extra: dict[str, Any] | None = None,
     **watcher: Any,
 ) -> Asset:
-    """The asset of a Delta table; equal for all spellings of the table's URI, or of its name in a catalog.
+    """The asset of a Delta table; every spelling of the table's URI, or of its name in a catalog, gives the same asset.
 
-    The asset of a name and that of the URI of the same table are two: name the table in all DAGs, or in none.
+    A table's catalog name and its URI give two different assets: use the same one in all DAGs.
 
     Args:
         name: The asset's name, such as ``lake.flights``; its URI when None.
-        table: URI of the table's root, or its name, ``sales.orders``, in the connection's catalog. With ``watch`` it is what
-            the triggerer reads, as it is written here.
-        delta_conn_id: The ``delta`` connection, whose catalog has the name; with ``watch`` the triggerer reads by it.
-        watch: Whether the triggerer watches the table for commits of any writer: DAGs that are scheduled on the asset then run
-            for each new range of commits. Operators that name the same asset would announce their commits a second time, so
-            give them ``emit="never"``.
+        table: URI of the table's root, or its name in the connection's catalog, such as ``sales.orders``. With ``watch``, the
+            triggerer opens the table by exactly this text.
+        delta_conn_id: The ``delta`` connection whose catalog has the name; with ``watch``, the triggerer reads the table
+            through it.
+        watch: Whether the triggerer watches the table for commits by any writer: DAGs that are scheduled on the asset then run
+            for each new range of commits. Operators with the same asset would announce their commits a second time, so give
+            them ``emit="never"``.
         group: The asset's group.
-        extra: The asset's own extra.
-        watcher: What ``DeltaCommitEventTrigger`` takes besides these: ``start``, ``poll_interval``, ...
+        extra: The asset's ``extra``.
+        watcher: Further arguments of ``DeltaCommitEventTrigger``, such as ``start`` and ``poll_interval``; they need ``watch``.
 
     Raises:
-        InvalidStatementError: The table is no text, or its URI holds credentials, or names no bucket, or has other characters
-            than ASCII, which Airflow does not store, or its local path has a ``?`` or ``#``, behind which Airflow drops the
-            rest; or a watcher's argument is given without ``watch``; or the name is a path, and the table none, as in the
-            wrong order.
-        InvalidTableNameError: It is neither a URI nor a name of two or three parts.
-        RelativePathError: It is a relative path, which would be another asset on each machine.
-        AirflowFeatureMissingError: The table lies on Azure, and Airflow 3.0 would forget its container.
+        InvalidStatementError: The table is not a string; its URI holds credentials, names no bucket, or has non-ASCII
+            characters, which Airflow does not store; its local path has a ``?`` or ``#``, after which Airflow drops the rest;
+            an argument of the watcher is given without ``watch``; or ``name`` is a path and ``table`` is not, as when they are
+            swapped.
+        InvalidTableNameError: The table is neither a URI nor a name of two or three parts.
+        RelativePathError: The table is a relative path, which would be a different asset on each machine.
+        AirflowFeatureMissingError: The table is on Azure, and this is Airflow 3.0, which drops the container from the URI.
     """
     require_text("delta_asset", "table", table)
     if watcher and not watch:
@@ -69,7 +70,7 @@ def delta_asset(
             detail = f"the name comes first, and then the table: delta_asset({table[:100]!r}, {name[:100]!r})"
             raise InvalidStatementError(statement="delta_asset", detail=detail)
         uri = named_uri(TableName.parse(table), delta_conn_id)
-    if not uri.isascii():  # the DAG would be parsed, and then not be stored, which only the DAG processor's log says
+    if not uri.isascii():  # Airflow would parse the DAG but not store it, which only the DAG processor's log shows
         detail = f"an asset needs a path of ASCII characters, as Airflow stores no other URIs, found {uri}"
         raise InvalidStatementError(statement="delta_asset", detail=f"{detail}; give the table a name in a catalog, or move it")
     name = name or uri
@@ -80,7 +81,7 @@ def delta_asset(
         trigger = DeltaCommitEventTrigger(table=table, delta_conn_id=delta_conn_id, asset=name, **watcher)
         watchers.append(AssetWatcher(name=f"{name}: commits", trigger=trigger))
     asset = Asset(name=name, uri=uri, group=group, extra=extra, watchers=watchers)
-    # Airflow 3.0 takes a container for a user's name, and drops it: tables of two containers would be one asset.
+    # Airflow 3.0 takes the container for a user name and drops it: tables in two containers would be the same asset.
     check_feature(f"an asset of {uri}", is_there=not uri.startswith("abfs") or asset.uri == uri, needed="3.1")
     if asset.uri != uri:
         detail = (
@@ -91,20 +92,20 @@ def delta_asset(
 
 
 def create_asset(*, table: str, name: str | None = None, extra: dict[str, Any] | None = None) -> Asset:
-    """The factory that the provider names: the asset of a table by its URI."""
+    """The asset of a table; Airflow calls this for the URI schemes that the provider registers."""
     return delta_asset(name, table, extra=extra)
 
 
 def to_openlineage(asset: Asset, lineage_context: Any) -> Dataset | None:  # noqa: ARG001 - the converter's signature
-    """The table as OpenLineage names datasets: the storage as namespace, the path in it as name; None for other storages."""
-    from airflow.providers.common.compat.openlineage.facet import Dataset  # noqa: PLC0415 - dear, and rarely used
+    """The asset as an OpenLineage dataset: its namespace is the storage, its name the path; None for other storages."""
+    from airflow.providers.common.compat.openlineage.facet import Dataset  # noqa: PLC0415 - slow to import, rarely used
 
     namespace_and_name = lineage_name(asset.uri)
     return None if namespace_and_name is None else Dataset(*namespace_and_name)
 
 
 def lineage_name(table: str) -> tuple[str, str] | None:
-    """OpenLineage's namespace and name of the table at a URI; None where its naming does not cover the storage."""
+    """OpenLineage's namespace and name of the table at a URI; None if OpenLineage's naming does not cover the storage."""
     if scheme_of(table) == "file":
         return "file", str(local_path(table))
     uri = sanitize_uri(table)

@@ -121,7 +121,7 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_delta.hooks.delta"]}],
         "asset-uris": [
             {
-                # Those that no other provider knows; the URIs of others' assets stay as they wrote them.
+                # Only schemes that no other provider registers, so that assets of other providers keep their URIs.
                 "schemes": ["abfs", "abfss", "delta-table"],
                 "handler": None,
                 "factory": "airflow_delta.assets.create_asset",

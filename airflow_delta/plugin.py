@@ -1,4 +1,4 @@
-"""The Airflow plugin: macros and the listener in each process, and in the API server the pages."""
+"""The Airflow plugin: macros and the listener in every process, the web pages in the API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class DeltaPlugin(AirflowPlugin):
-    """Metrics of Delta tasks, and the pages of Delta tables."""
+    """Macros, metrics of Delta tasks, and the web pages of Delta tables."""
 
     name = "delta"
     listeners = [listener]  # noqa: RUF012 - declared by Airflow, as below
@@ -23,7 +23,7 @@ class DeltaPlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]  # Airflow only reads it
-        """The pages. Only the API server reads this, and can import them; if the import fails, there are none."""
+        """The web pages; only the API server reads this and can import them. If the import fails, there are no pages."""
         try:
             pages = import_module("airflow_delta.observe.www.app")
         except Exception:

@@ -1,5 +1,5 @@
-"""Tables by name: what a catalog says about them, and how a table is published there. No Airflow, no Spark.
+"""Catalogs: looking up tables by name, and publishing tables under a name. Needs neither Airflow nor Spark.
 
-``TableName`` is a name, ``Catalog`` the port, ``open_catalog`` the way to an implementation: Glue, a Hive
-metastore, Unity Catalog. ``UnityCommits`` are the commits of a table that Unity Catalog manages.
+``TableName`` is a name, ``Catalog`` the interface, and ``open_catalog`` opens an implementation: Glue, a Hive metastore, Unity
+Catalog. ``UnityCommits`` are the commits of a table that Unity Catalog manages.
 """

@@ -1,4 +1,4 @@
-"""A bearer token: as a header carries it (RFC 6750), and to which servers."""
+"""Bearer tokens: the header that carries one (RFC 6750), and the servers to which it may be sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 def is_safe_server(uri: str, *, has_token: bool) -> bool:
-    """Whether it is the URI of a server to which a token may go: ``https://host``, and without TLS only this machine."""
+    """Whether a URI is that of a server: over HTTPS or, without TLS, on this machine or without a token."""
     parts = server_parts(uri)
     if parts is None:
         return False
@@ -19,10 +19,10 @@ def is_safe_server(uri: str, *, has_token: bool) -> bool:
 
 
 def authorization(token: str) -> str:
-    """Value of the header ``Authorization``.
+    """The value of the header ``Authorization``.
 
     Raises:
-        ValueError: The token has characters that no token has, such as a line end; it is not shown.
+        ValueError: The token has invalid characters, such as a line end; the error does not show it.
     """
     if not _TOKEN.fullmatch(token):
         raise ValueError("expected a token of visible ASCII characters, found others, such as a line end at its end")

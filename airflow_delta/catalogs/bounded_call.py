@@ -1,4 +1,4 @@
-"""A call that ends in time, whatever its peer does: the timeout of a socket begins anew with every byte that comes."""
+"""Calls with a total time limit, because a socket's timeout starts again with every byte received."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Answer = TypeVar("Answer")
 
 
 def within(seconds: float, call: Callable[[], Answer]) -> Answer:
-    """The answer to the call. One that is given up goes on in a thread of its own, and nobody hears of its end.
+    """Run a call in a thread and return its result; a call that takes too long is left running, and its result is ignored.
 
     Raises:
-        TimeoutError: There is none in time.
-        As the call.
+        TimeoutError: The call took longer than ``seconds``.
+        Any exception of the call.
     """
     answer: Future[Answer] = Future()
 

@@ -1,4 +1,4 @@
-"""The port: what is asked of a catalog."""
+"""The interface of catalogs, and what is done through it."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from airflow_delta.core.errors import DeltaError, TableNotDeletedError
 
 
 class Catalog(Protocol):
-    """A place where tables have names. Every method raises the errors of ``catalogs.errors``, and no other."""
+    """A catalog of named tables. Every method raises only the errors of ``catalogs.errors``."""
 
     @property
     def label(self) -> str:
-        """What errors and results call it, such as ``glue``; never with credentials."""
+        """The catalog's label in errors and results, such as ``glue``; without credentials."""
 
     def find(self, name: TableName) -> CatalogEntry | None:
-        """What the catalog has under the name; None for nothing."""
+        """The catalog's entry for a name; None if there is no entry."""
 
     def default_location(self, name: TableName) -> str | None:
-        """Where a new table of the name goes, by the schema's own location; None where the catalog does not say."""
+        """The location of a new table, from its schema's location; None if the catalog has no location."""
 
     def create(self, name: TableName, table: TableDescription) -> None:
-        """Make an entry; the name must be free. Raises ``TableNameTakenError`` where another writer was faster."""
+        """Create an entry for a free name. Raises ``TableNameTakenError`` if another writer was faster."""
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
-        """Make the entry say what the table is, whatever it said; what others have written beside is kept."""
+        """Make an entry agree with the table; properties that others have added to the entry are kept."""
 
     def drop(self, name: TableName) -> bool:
-        """Remove the name, never a file; whether it was there."""
+        """Remove the name, but no files; return whether the name existed."""
 
 
 def resolve(catalog: Catalog, name: TableName) -> CatalogEntry:
-    """The Delta table of the name.
+    """The entry of the Delta table with a name.
 
     Raises:
-        TableNameNotFoundError: There is none.
+        TableNameNotFoundError: The catalog does not have the name.
         NotADeltaTableError: The name is that of a view, or of a table of another format.
     """
     entry = catalog.find(name)
@@ -62,7 +62,7 @@ def resolve(catalog: Catalog, name: TableName) -> CatalogEntry:
 
 
 def _not_found(catalog: Catalog, name: TableName) -> DeltaError:
-    """Whether it is the table or its schema that is missing, as far as the catalog says."""
+    """The error for a missing name: of the schema if that is missing, else of the table."""
     with suppress(DeltaError):
         try:
             catalog.default_location(name)
@@ -72,7 +72,7 @@ def _not_found(catalog: Catalog, name: TableName) -> DeltaError:
 
 
 def drift(catalog: Catalog, name: TableName, table: TableDescription) -> tuple[Difference, ...]:
-    """In what the catalog differs from the table that the name is to be of.
+    """What differs between the catalog's entry for a name and the table.
 
     Raises:
         NotADeltaTableError: The name is that of a view, or of a table of another format.
@@ -84,17 +84,17 @@ def drift(catalog: Catalog, name: TableName, table: TableDescription) -> tuple[D
 
 
 def check_droppable(catalog: Catalog, entry: CatalogEntry, *, with_files: bool) -> None:
-    """Refuse a name whose table is not to be dropped from here.
+    """Refuse to drop a name if that is not possible or not safe.
 
     Args:
-        catalog: Which has the entry.
-        entry: Of the name.
-        with_files: Whether the files of its table are to be deleted, too.
+        catalog: The catalog with the entry.
+        entry: The entry of the name.
+        with_files: Whether the table's files are to be deleted, too.
 
     Raises:
-        NotADeltaTableError: It is that of a view, or of a table of another format.
-        ManagedTableError: The catalog deletes the files of the table with its name.
-        TableNotDeletedError: Whose files they are is not known.
+        NotADeltaTableError: The entry is that of a view, or of a table of another format.
+        ManagedTableError: The catalog owns the table's files and deletes them with the name.
+        TableNotDeletedError: Files are to be deleted, but the entry does not hold the table's id.
     """
     name = str(entry.name)
     if entry.provider != DELTA:
@@ -110,33 +110,34 @@ def check_droppable(catalog: Catalog, entry: CatalogEntry, *, with_files: bool) 
 
 
 def _cure_of_others(catalog: Catalog, name: str) -> str:
-    """What gives an entry that others have made the id of its table."""
-    if catalog.label == "spark":  # which no worker can mend
+    """The remedy for an entry without the table's id, as other engines create it."""
+    if catalog.label == "spark":  # workers cannot mend its entries
         way = "by a connection that names the catalog behind the session, such as hive"
         return f"run DeltaMaintenanceOperator with mend_catalog=True once, {way}"
     return f"run DeltaMaintenanceOperator(table={name!r}, mend_catalog=True) once"
 
 
 def publish(catalog: Catalog, name: TableName, table: TableDescription, *, relocate: bool = False) -> CatalogEntry:
-    """Make the catalog say what the table is, and return what it says then. To publish again changes nothing.
+    """Make the catalog's entry agree with the table, and return the entry. Idempotent.
 
-    An entry of a later version of the same table stays: tasks end in another order than they committed.
+    An entry with a later version of the same table is kept, as tasks may publish in another order than they committed.
 
     Args:
-        catalog: Where.
-        name: Under which name.
+        catalog: The catalog.
+        name: The table's name.
         table: The table as it was committed.
-        relocate: Whether a name of a Delta table elsewhere becomes this one's; that of an older table here always does.
+        relocate: Whether to take over the name of a Delta table with another location; the name of an earlier table at the same
+            location is always taken over.
 
     Raises:
-        TableNameTakenError: The name is another table's.
+        TableNameTakenError: The name belongs to another table.
     """
     entry = catalog.find(name)
     if entry is None:
         try:
             catalog.create(name, table)
         except TableNameTakenError:
-            entry = catalog.find(name)  # it may be of this very table, which another task has published meanwhile
+            entry = catalog.find(name)  # another task may have published this table meanwhile
             if entry is None:
                 raise
         else:
@@ -153,9 +154,9 @@ def publish(catalog: Catalog, name: TableName, table: TableDescription, *, reloc
 def publish_changes(
     catalog: Catalog, name: TableName, table: TableDescription, *, relocate: bool = False
 ) -> tuple[Difference, ...]:
-    """Publish the table where the catalog says anything else of it; in what the entry differed.
+    """Publish the table if the catalog's entry differs, and return what differed.
 
-    With ``relocate`` also where the entry does not say which table it is of, which is no difference. Raises as ``publish``.
+    With ``relocate``, also if the entry lacks the table's id, which does not count as a difference. Raises as ``publish``.
     """
     found = drift(catalog, name, table)
     if found or (relocate and resolve(catalog, name).is_of_others):

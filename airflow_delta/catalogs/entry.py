@@ -1,4 +1,4 @@
-"""What a catalog holds of a table, what it should hold, and how they differ."""
+"""What a catalog holds about a table, what it should hold, and how the two differ."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _RESERVED = re.compile(
     r"(spark\.sql|airflow_delta)\..*|delta\.(lastUpdateVersion|lastCommitTimestamp|minReaderVersion|minWriterVersion|feature\..*)"
     r"|comment|path|owner|table_type|classification|transient_lastDdlTime|EXTERNAL"
 )
-"""Properties that mean something to a catalog: as a table's own they stay in its log."""
+"""Properties that would have a meaning in a catalog; if a table has them itself, they are not published."""
 
 Difference = Literal["missing", "location", "table", "schema", "partitioning", "properties", "comment"]
-"""In what an entry differs from its table; ``table`` is another table's id."""
+"""What differs between an entry and its table; ``table`` means that the entry has another table's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDescription:
-    """A table as it is to be published.
+    """The description of a table that is published in a catalog.
 
     Attributes:
         location: URI of its root.
-        table_id: Delta's id of the table.
-        schema: Its columns, without ids and physical names, which are the log's affair.
-        version: The version that this describes; a catalog that has a later one of the same table keeps it.
-        timestamp: When it was committed, in milliseconds since the epoch.
-        properties: The table's, less those that would mean something else in a catalog.
+        table_id: The table's id in its Delta metadata.
+        schema: The table's columns, without the ids and physical names of column mapping.
+        version: The described version; it does not replace a later version of the same table in a catalog.
+        timestamp: When the version was committed, in milliseconds since the epoch.
+        properties: The table's properties, without those that would have another meaning in a catalog.
     """
 
     location: str
@@ -58,7 +58,7 @@ class TableDescription:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> TableDescription:
-        """The description of one version."""
+        """The description of a version."""
         metadata, protocol = snapshot.metadata, snapshot.protocol
         return cls(
             location=snapshot.table_uri,
@@ -77,19 +77,19 @@ class TableDescription:
 
     @property
     def location_uri(self) -> str:
-        """The location with its scheme: without one, other engines look in the file system that is their default."""
+        """The location with a scheme; without one, other engines would look in their default filesystem."""
         return f"file://{self.location}" if self.location.startswith("/") else self.location
 
     def to_json(self) -> dict[str, Any]:
-        """The description less its schema, which a job's result holds as the log has it."""
+        """The description without its schema, which a job's result holds separately."""
         return {member.name: json_value(getattr(self, member.name)) for member in fields(self) if member.name != "schema"}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], schema_string: str | None) -> TableDescription:
-        """The description that ``to_json`` gave.
+        """The description that ``to_json`` wrote.
 
         Raises:
-            ValueError: It is not one.
+            ValueError: The document is not a description.
             InvalidSchemaError: The schema cannot be read.
         """
         known = {member.name for member in fields(cls)}
@@ -106,17 +106,17 @@ class CatalogEntry:
     """A table as a catalog has it.
 
     Attributes:
-        location: URI of its root, a local one as a path, of a table whose commits the catalog ratifies as the catalog has it;
-            empty for what has none, such as a view.
+        location: URI of the table's root, or path of a local one; for a table whose commits the catalog ratifies, exactly as
+            the catalog has it. Empty for entries without a location, such as views.
         provider: ``delta`` for a Delta table.
-        table_id: Delta's id of the table that was published; None where the publisher did not write it.
-        schema: None where the catalog does not hold it: other engines leave that to the log.
-        version: The version that was published; None where it is not known.
-        is_managed: Whether the catalog owns the files, which go with the name.
-        managed_id: The catalog's id of a table whose commits it ratifies; None where the table's files alone decide.
+        table_id: Id of the Delta table that was published; None if the publisher did not write it.
+        schema: The published schema; None if the catalog does not hold it, as other engines leave it to the log.
+        version: The version that was published; None if unknown.
+        is_managed: Whether the catalog owns the files, and deletes them with the name.
+        managed_id: The catalog's id of a table whose commits it ratifies; None if commits are made in the table's log alone.
 
     Raises:
-        InvalidTableNameError: The location is not one.
+        InvalidTableNameError: The location of a Delta table is not an absolute URI.
     """
 
     name: TableName
@@ -141,15 +141,15 @@ class CatalogEntry:
 
     @property
     def is_of_others(self) -> bool:
-        """Whether nothing in it says which table it is of, as others have made it; never of a table that the catalog owns."""
+        """Whether another engine made the entry, so that it lacks the table's id; False for tables that the catalog owns."""
         return self.table_id is None and self.managed_id is None and not self.is_managed
 
 
 def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Difference, ...]:
-    """In what an entry differs from its table; what the catalog does not hold is no difference."""
+    """What differs between an entry and its table; members that the catalog does not hold do not count."""
     if entry is None:
         return ("missing",)
-    if entry.managed_id is not None:  # it learns of all else by the commits that it ratifies
+    if entry.managed_id is not None:  # the catalog gets everything else from the commits that it ratifies
         return () if same_location(entry.location, table.location) else ("location",)
     found: dict[Difference, bool] = {
         "location": not same_location(entry.location, table.location),
@@ -163,17 +163,17 @@ def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Di
 
 
 def same_location(one: str, other: str) -> bool:
-    """Whether two URIs are of one place: spellings of S3, and of local paths, are alike."""
+    """Whether two URIs name the same location, regardless of the spelling of their schemes and of local paths."""
     return plain_location(one) == plain_location(other)
 
 
 def without_file_scheme(location: str) -> str:
-    """A local location as a path: a table is spelled alike before it is published and after, or a retry is another task's."""
+    """A local location as a path, so that a table is spelled the same before and after it is published, also in a retry."""
     return plain_location(location) if _LOCAL.match(location) else location
 
 
 def plain_location(uri: str) -> str:
-    """One spelling of a location, to compare it."""
+    """A normal form of a location, for comparisons only."""
     scheme = scheme_of(uri)
     if scheme == "file":
         return str(local_path(uri))
@@ -182,7 +182,7 @@ def plain_location(uri: str) -> str:
 
 
 def schema_or_none(text: str | None) -> StructType | None:
-    """The schema that a catalog holds as text; None where it cannot be read, as any engine may have written it."""
+    """The schema that a catalog holds as text; None if it cannot be read, as any engine may have written it."""
     try:
         return without_column_mapping(parse_schema(text)) if text else None
     except (DeltaError, ValueError, RecursionError):

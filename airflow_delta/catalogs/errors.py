@@ -3,14 +3,14 @@
 ::
 
     DeltaError
-    ├── InvalidTableNameError        a text that is neither a path nor a name
-    ├── InvalidCatalogError          settings of a catalog that are wrong
+    ├── InvalidTableNameError        the text is neither a path nor a name
+    ├── InvalidCatalogError          the settings of a catalog are wrong
     ├── TableNameNotFoundError       the catalog has no such table, or no such schema
-    ├── NotADeltaTableError          the name is another kind of table's
-    ├── TableNameTakenError          the name is another Delta table's
-    ├── ManagedTableError            the name of files that are the catalog's
+    ├── NotADeltaTableError          the name is that of another kind of table
+    ├── TableNameTakenError          the name belongs to another table
+    ├── ManagedTableError            the catalog owns the table's files
     ├── CatalogAccessDeniedError     the catalog refused (an AccessDeniedError)
-    ├── CatalogRequestError          the catalog did not take a request
+    ├── CatalogRequestError          the catalog rejected a request
     └── CatalogUnavailableError      the catalog does not answer                  (retryable)
 """
 
@@ -24,7 +24,7 @@ from airflow_delta.core.errors import AccessDeniedError, DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class InvalidTableNameError(DeltaError):
-    """A text that should name a table of a catalog, and cannot."""
+    """A text that should be a table's name in a catalog is not a valid name."""
 
     code = "DELTA_INVALID_TABLE_NAME"
     message = "expected a table as schema.table or catalog.schema.table, found {name!r}: {detail}"
@@ -58,7 +58,7 @@ class TableNameNotFoundError(DeltaError):
 
     @classmethod
     def without_schema(cls, catalog: str, name: str, schema: str) -> Self:
-        """The error of a name whose schema is not there: tables are made here, schemas are not."""
+        """The error for a name whose schema does not exist; this package creates tables, but no schemas."""
         return cls(
             catalog=catalog,
             name=name,
@@ -81,10 +81,10 @@ class NotADeltaTableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableNameTakenError(DeltaError):
-    """The name cannot be published: it is another table's. Nothing was changed in the catalog.
+    """The name cannot be published, because it belongs to another table. The catalog was not changed.
 
     Attributes:
-        location: Of the table that has the name.
+        location: Location of the table that has the name.
     """
 
     code = "DELTA_TABLE_NAME_TAKEN"
@@ -112,10 +112,10 @@ class CatalogAccessDeniedError(AccessDeniedError):
     """The catalog refused a request.
 
     Attributes:
-        table: The name.
-        principal: Who was refused, as the catalog says it; "unknown" where it does not.
-        privilege: What was missing.
-        detail: What the catalog said.
+        table: The table's name in the catalog.
+        principal: Who was refused, according to the catalog, or "unknown".
+        privilege: The missing privilege.
+        detail: The catalog's error text.
     """
 
     code = "DELTA_CATALOG_ACCESS_DENIED"
@@ -128,7 +128,7 @@ class CatalogAccessDeniedError(AccessDeniedError):
 
 @dataclass(kw_only=True, eq=False)
 class CatalogRequestError(DeltaError):
-    """The catalog answered that it does not take the request."""
+    """The catalog rejected the request."""
 
     code = "DELTA_CATALOG_REQUEST"
     message = "the catalog {catalog} did not take the request for {name}: {detail}"

@@ -1,4 +1,4 @@
-"""The AWS Glue Data Catalog, by boto3."""
+"""The AWS Glue Data Catalog, through boto3."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from airflow_delta.catalogs.spark_form import PATH, entry_of, parameters_of
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.foreign_values import text_members
 
-# What Athena's own Delta tables say; no engine reads a Delta table by them.
+# As in Delta tables that Athena creates; no engine reads a Delta table by these.
 _SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 _INPUT = "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat"
 _OUTPUT = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
@@ -43,22 +43,22 @@ _TABLE_INPUT = {
 _LONGEST_COMMENT, _LONGEST_DESCRIPTION, _LONGEST_NAME, _LONGEST_TYPE = 255, 2_048, 255, 131_072
 _NO_TYPES = re.compile(r"void|variant|geo|interval|\{")
 _NO_LINE = re.compile(r"[\x00-\x08\x0a-\x1f\ufffe\uffff]+")
-"""What Glue takes in no name, type or comment of a column (``CommentString``, ``NameString``)."""
+"""Characters that Glue refuses in the name, type or comment of a column (``CommentString``, ``NameString``)."""
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+")
-"""What it takes in no description (``DescriptionString``)."""
+"""Characters that Glue refuses in a description (``DescriptionString``)."""
 _NAMES = ("awsdatacatalog", "glue_catalog", "spark_catalog")
-"""What Athena, EMR and Spark call it."""
+"""What Athena, EMR and Spark call the Glue catalog."""
 _CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "profile_name")
 _Answer = TypeVar("_Answer")
 
 
 class GlueCatalog:
-    """Glue as a catalog. Credentials are boto3's own: an argument, else the identity of the machine.
+    """Glue as a catalog. Without ``credentials``, boto3 uses the identity of the machine.
 
     Args:
-        region: Of the catalog; None for the one of the environment.
-        catalog_id: The account whose catalog it is; None for that of the credentials.
-        endpoint_url: Another endpoint of Glue.
+        region: AWS region of the catalog; None for the environment's region.
+        catalog_id: The AWS account of the catalog; None for the account of the credentials.
+        endpoint_url: URL of another endpoint for Glue.
         credentials: ``aws_access_key_id``, ``aws_secret_access_key``, ``aws_session_token``, or ``profile_name``.
     """
 
@@ -76,7 +76,7 @@ class GlueCatalog:
         self._names = (*_NAMES, *self._scope.values())
         config = Config(connect_timeout=10, read_timeout=60, retries={"mode": "standard", "max_attempts": 5})
         given = credentials or {}
-        if not set(given) <= set(_CREDENTIALS):  # not shown: they may be the secrets
+        if not set(given) <= set(_CREDENTIALS):  # not shown: the names may be secrets
             raise InvalidCatalogError(detail=f"expected of credentials some of {', '.join(_CREDENTIALS)}, found others")
         try:
             self._client = boto3.Session(**given, region_name=region).client("glue", endpoint_url=endpoint_url, config=config)
@@ -84,7 +84,7 @@ class GlueCatalog:
             raise InvalidCatalogError(detail=f"{error}; Glue needs a region, such as eu-west-1") from None
 
     def find(self, name: TableName) -> CatalogEntry | None:
-        """What Glue has under the name."""
+        """Glue's entry for a name."""
         table = self._table(name)
         if table is None:
             return None
@@ -96,7 +96,7 @@ class GlueCatalog:
         return entry_of(name, location, parameters, kind=said.get("TableType"), comment=said.get("Description"))
 
     def default_location(self, name: TableName) -> str | None:
-        """Below the database's location."""
+        """A folder below the database's location."""
         found = self._request(name, "glue:GetDatabase", lambda: self._client.get_database(**self._scope, Name=name.schema))
         if found is None:
             raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
@@ -104,7 +104,7 @@ class GlueCatalog:
         return f"{root.rstrip('/')}/{name.table}" if root else None
 
     def create(self, name: TableName, table: TableDescription) -> None:
-        """Make the table in Glue."""
+        """Create the table in Glue."""
         given = {"Name": name.table.lower(), "TableType": "EXTERNAL_TABLE", **_described(table, {})}
         try:
             done = self._request(
@@ -121,7 +121,7 @@ class GlueCatalog:
             raise TableNameNotFoundError.without_schema(self.label, str(name), name.schema)
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
-        """Make Glue's table say what the table is; its earlier version is not archived, as Glue keeps few of them."""
+        """Update the table in Glue. Its earlier version is not archived, because Glue only keeps a limited number."""
         name, found = entry.name, self._table(entry.name)
         given = {key: value for key, value in (found or {}).items() if key in _TABLE_INPUT}
         given |= _described(table, text_members(_object(given, "Parameters")))
@@ -155,14 +155,14 @@ class GlueCatalog:
         return None if found is None else self._member(name, found, "Table")
 
     def _member(self, name: TableName, answer: Any, member: str) -> Mapping[str, Any]:
-        """What an answer holds; a proxy's page, say, is an answer without."""
+        """A member of an answer, which may be missing, as in the page of a proxy."""
         found = answer.get(member) if isinstance(answer, Mapping) else None
         if not isinstance(found, Mapping):
             raise CatalogRequestError(catalog=self.label, name=str(name), detail=f"its answer has no {member}")
         return found
 
     def _request(self, name: TableName, privilege: str, send: Callable[[], _Answer]) -> _Answer | None:
-        """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""
+        """The answer; None for an entity that does not exist. ``AlreadyExistsException`` is left to the caller."""
         name.check_in(*self._names)
         try:
             return send()
@@ -191,7 +191,7 @@ class GlueCatalog:
             ) from None
         except BotoCoreError as error:
             raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=str(error)[:1_000]) from None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:  # of boto3, which takes any answer for Glue's
+        except (ValueError, LookupError, TypeError, AttributeError) as error:  # boto3 parses any answer as one of Glue
             detail = f"its answer cannot be read: {type(error).__name__}"
             raise CatalogRequestError(catalog=self.label, name=str(name), detail=detail) from None
 
@@ -202,7 +202,7 @@ def _object(document: Mapping[str, Any], member: str) -> Mapping[str, Any]:
 
 
 def _described(table: TableDescription, existing: Mapping[str, str]) -> dict[str, Any]:
-    """What the table is, in Glue's words: Athena, Lake Formation and the console show columns with comments."""
+    """The table as Glue's ``TableInput``, with columns and comments for Athena, Lake Formation and the console."""
     comments = [_NO_LINE.sub(" ", str(member.metadata.get("comment") or "")) for member in table.schema.fields]
     columns = [
         {"Name": member.name, "Type": str(member.type), "Comment": comment[:_LONGEST_COMMENT]}
@@ -218,7 +218,7 @@ def _described(table: TableDescription, existing: Mapping[str, str]) -> dict[str
     return {
         "Description": _NO_TEXT.sub(" ", table.comment or "")[:_LONGEST_DESCRIPTION],
         "Parameters": {**parameters_of(table, existing), "table_type": "DELTA"},
-        "PartitionKeys": [],  # or engines would ask Glue for partitions, which the log has
+        "PartitionKeys": [],  # else engines would ask Glue for the partitions, which are in the log
         "StorageDescriptor": {
             "Columns": columns if fits else [{"Name": "col", "Type": "array<string>"}],
             "Location": table.location_uri,

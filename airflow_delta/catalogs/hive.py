@@ -1,7 +1,7 @@
-"""A Hive metastore, by Thrift.
+"""A Hive metastore, through Thrift.
 
-``pymetastore`` holds the Thrift calls of Hive's own definition and is pure Python; its methods that make values of their
-own are not used, as they know no table without a serde's parameters.
+``pymetastore`` is pure Python and has the Thrift calls that Hive defines. Its own higher-level methods are not used, because
+they fail for tables whose serde has no parameters.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.server_uri import server_parts
 
-logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it logs as an error is raised as one, too
+logging.getLogger("thrift").addHandler(logging.NullHandler())  # what thrift logs as an error is also raised
 
 _PORT, _MILLISECONDS = 9083, 60_000
 _TAKEN = re.compile(r"\w+", re.ASCII)
-"""Names of tables that a metastore takes, however they are quoted."""
-# As Spark writes them for a table that Hive itself cannot read.
+"""Names of tables that a metastore accepts, quoted or not."""
+# As Spark writes these for a table that Hive itself cannot read.
 _SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _INPUT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
 _OUTPUT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
@@ -51,16 +51,16 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _NAMES = ("spark_catalog", "hive_metastore", "hive")
-"""What Spark, Databricks and Trino call it."""
+"""What Spark, Databricks and Trino call a Hive metastore."""
 _Answer = TypeVar("_Answer")
 
 
 class HiveCatalog:
-    """A Hive metastore as a catalog; a connection lives for one request.
+    """A Hive metastore as a catalog; each request has its own connection.
 
     Args:
-        uri: ``thrift://host:9083``; several, with commas between them, are tried in order.
-        timeout: Seconds in which what is requested must be done as a whole.
+        uri: ``thrift://host:9083``; several URIs, separated by commas, are tried in order.
+        timeout: Most seconds that a request may take in total.
     """
 
     label = "hive"
@@ -70,18 +70,18 @@ class HiveCatalog:
         self._addresses = [_address(text.strip()) for text in uri.split(",")]
 
     def find(self, name: TableName) -> CatalogEntry | None:
-        """What the metastore has under the name."""
+        """The metastore's entry for a name."""
         table = self._request(name, "SELECT", lambda client: client.get_table(name.schema, name.table))
         if table is None:
             return None
         storage, parameters = table.sd, dict(table.parameters or {})
         path = (storage.serdeInfo.parameters or {}).get(PATH) if storage and storage.serdeInfo else None
-        # Spark's own tables lie where the serde says; the descriptor names a folder that is not there.
+        # For Spark's own tables, the serde's path counts: the descriptor names a folder that does not exist.
         location = (path if PROVIDER in parameters else None) or (storage.location if storage else None) or path or ""
         return entry_of(name, location, parameters, kind=table.tableType)
 
     def default_location(self, name: TableName) -> str | None:
-        """Below the database's location. Raises ``InvalidTableNameError`` for a name that no table can have there."""
+        """A folder below the database's location. Raises ``InvalidTableNameError`` for a name that a metastore refuses."""
         if not _TAKEN.fullmatch(name.table):
             raise self._invalid(name)
         database = self._request(name, "USAGE", lambda client: client.get_database(name.schema))
@@ -91,7 +91,7 @@ class HiveCatalog:
         return f"{root.rstrip('/')}/{name.table.lower()}" if root else None
 
     def create(self, name: TableName, table: TableDescription) -> None:
-        """Make the table in the metastore."""
+        """Create the table in the metastore."""
         made = ttypes.Table(
             dbName=name.schema,
             tableName=name.table,
@@ -112,7 +112,7 @@ class HiveCatalog:
             raise self._invalid_object(name, str(error.message)[:1_000]) from None
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
-        """Make the metastore's table say what the table is."""
+        """Update the table in the metastore."""
         name = entry.name
 
         def alter(client: Any) -> Any:
@@ -138,7 +138,7 @@ class HiveCatalog:
         return InvalidTableNameError(name=str(name), detail=detail, cure="choose such a name, or name the table by its path")
 
     def _invalid_object(self, name: TableName, detail: str) -> DeltaError:
-        """What the metastore says of a table that it does not make."""
+        """The error for a table that the metastore refuses to create."""
         if "not a valid object name" in detail:
             return self._invalid(name)
         if self._request(name, "USAGE", lambda client: client.get_database(name.schema)) is None:
@@ -146,7 +146,7 @@ class HiveCatalog:
         return CatalogRequestError(catalog=self.label, name=str(name), detail=detail)
 
     def _request(self, name: TableName, privilege: str, send: Callable[[Any], _Answer]) -> _Answer | None:
-        """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""
+        """The answer; None for an object that does not exist. ``AlreadyExistsException`` is left to the caller."""
         name.check_in(*_NAMES)
         transport = self._connected(name)
         client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
@@ -196,7 +196,7 @@ class HiveCatalog:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Host and port. Raises ``InvalidCatalogError``, which shows nothing of a text that may hold a secret."""
+    """Host and port. Raises ``InvalidCatalogError`` without the text, which may hold a secret."""
     parts = server_parts(text)
     if parts is None or parts.hostname is None or parts.scheme != "thrift":
         raise InvalidCatalogError(detail="expected the uri of a Hive metastore as thrift://host:9083")

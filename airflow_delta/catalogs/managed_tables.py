@@ -1,7 +1,7 @@
-"""Tables whose commits a catalog ratifies: which ones this process knows, and how their logs are opened.
+"""Managed tables, whose commits a catalog ratifies: which ones this process knows, and how their logs are opened.
 
-A connection, a script or the command line learns that a table is managed when it resolves the table's name; a job is told by
-its spec. The catalog with its token is the connection's, or the one that the environment names: a spec holds no secret.
+Operators, scripts and the command line learn that a table is managed when they resolve its name; a job gets it from its spec.
+The catalog and its token come from the connection or from the environment, because a spec must not hold secrets.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from airflow_delta.core.storage.renewed_options import Options, RenewedOptions, 
 
 _MOST_TABLES = 1_000
 _vended: dict[tuple[str | None, str | None, ManagedTable], VendedCredentials] = {}
-"""Of the tables that were used last, by catalog, token and table: a new token, name or place has keys of its own."""
+"""Vended credentials of the most recently used tables, by catalog URI, token and table."""
 _vended_lock = threading.Lock()
 _known: dict[str, ManagedTable] = {}
-"""The tables that this process opens by their locations, by ``plain_location``."""
+"""The managed tables that this process knows, by ``plain_location``."""
 
 
 def _hide_nothing(_secret: str) -> None:
-    """Airflow's workers alone mask what they log."""
+    """The default for ``hide``: only Airflow's workers mask secrets in their logs."""
 
 
 def _others_do_not_ask(_table: ManagedTable) -> bool:
-    """Spark alone has other processes."""
+    """The default for ``others_ask``: only Spark has other processes."""
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedTable:
-    """A table that is committed to through its catalog; it holds no secret.
+    """A table that is committed to through its catalog. Holds no secrets.
 
     Attributes:
-        name: Its name in the catalog.
-        location: URI of its root, as the catalog has registered it.
-        table_id: The catalog's id of it.
+        name: The table's name in the catalog.
+        location: URI of the table's root, as the catalog has registered it.
+        table_id: The catalog's id of the table.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ManagedTable:
 
     @classmethod
     def of(cls, entry: CatalogEntry) -> ManagedTable | None:
-        """The table of an entry; None where its files alone decide."""
+        """The managed table of an entry; None if the table is not managed."""
         if entry.managed_id is None:
             return None
         return cls(name=str(entry.name), location=entry.location, table_id=entry.managed_id)
@@ -82,16 +82,17 @@ class ManagedTable:
         hide: Callable[[str], Any] = _hide_nothing,
         others_ask: OthersAsk = _others_do_not_ask,
     ) -> LogStore:
-        """The table's log, as its catalog ratifies it.
+        """The table's log store, including the commits that the catalog has ratified.
 
         Args:
-            open_files: Opens the table's files, with what the catalog vends in the place of its keys (``vended_with``).
-            settings: The catalog that has the table.
-            hide: As of ``VendedCredentials``.
-            others_ask: Whether the processes that this one sends work to ask for keys themselves, so that none are sent.
+            open_files: Opens the table's files, given the options that the catalog vends, or None (see ``vended_with``).
+            settings: Settings of the catalog that has the table.
+            hide: As for ``VendedCredentials``.
+            others_ask: Whether the processes to which this one sends work request credentials themselves, so that no
+                credentials are sent to them.
 
         Raises:
-            InvalidCatalogError: It is no catalog that manages tables, or there is none.
+            InvalidCatalogError: There is no catalog, or it does not manage tables.
         """
         if settings is None or settings.type != "unity" or settings.uri is None:
             found = "none" if settings is None else settings.type
@@ -116,7 +117,7 @@ class ManagedTable:
         hide: Callable[[str], Any] = _hide_nothing,
         others_ask: OthersAsk = _others_do_not_ask,
     ) -> VendedOptions | None:
-        """What the catalog vends for the table; None where it vends nothing. Arguments as of ``log_store``."""
+        """The storage options that the catalog vends for the table, or None. The arguments are those of ``log_store``."""
         credentials = self.credentials(settings, hide=hide)
         if credentials is None:
             return None
@@ -125,13 +126,13 @@ class ManagedTable:
     def credentials(
         self, settings: CatalogSettings | None, *, hide: Callable[[str], Any] = _hide_nothing
     ) -> VendedCredentials | None:
-        """The storage options that the catalog gives for the table, one for the process; None where it gives none."""
+        """The table's vended credentials, shared within the process; None if the catalog vends no credentials."""
         if settings is None or settings.type != "unity" or not settings.vends_credentials:
             return None
         key = (settings.uri, settings.credentials.get("token"), self)
         with _vended_lock:
             found = _vended.pop(key, None) or VendedCredentials(partial(_credential, self, settings), hide=hide)
-            _vended[key] = found  # as the last one
+            _vended[key] = found  # most recently used
             for unused in list(_vended)[: len(_vended) - _MOST_TABLES]:
                 del _vended[unused]
         return found
@@ -143,16 +144,16 @@ def _credential(table: ManagedTable, settings: CatalogSettings) -> StorageCreden
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VendedOptions:
-    """The storage options that a catalog vends for a table, in whatever process they are called for.
+    """The storage options that a catalog vends for a table; can be pickled for other processes.
 
-    In the process that made them they are those of its catalog. In another one they are requested from the catalog that the
-    environment names there; where it names none, they are those that were sent along, which nobody renews.
+    In the process that made them, they come from its catalog. In another process, they are requested from the catalog in its
+    environment; without one, the options that were sent along are used, and not renewed.
 
     Attributes:
         table: The table.
-        credentials: Of this process; None in another one.
-        others_ask: Whether other processes can ask: no key is sent to them then.
-        sent: What was sent along.
+        credentials: The credentials in the process that made them; None in another process.
+        others_ask: Whether other processes request credentials themselves; then no credentials are sent to them.
+        sent: The options that were sent along; None if there are none.
     """
 
     table: ManagedTable
@@ -161,11 +162,11 @@ class VendedOptions:
     sent: Options | None = field(default=None, repr=False)
 
     def __call__(self) -> Options:
-        """Those that hold now.
+        """The options that are valid now.
 
         Raises:
-            InvalidCatalogError: None were sent along, and the environment names no catalog that vends any.
-            As ``VendedCredentials``.
+            InvalidCatalogError: No options were sent along, and the environment names no catalog that vends credentials.
+            As ``VendedCredentials`` raises it.
         """
         credentials = self.credentials or self.table.credentials(settings_of_environment())
         if credentials is not None:
@@ -192,7 +193,7 @@ OthersAsk = Callable[[ManagedTable], bool]
 
 @dataclass(frozen=True, slots=True)
 class _HeldToken:
-    """Gives the token that it was made with; it can be pickled for a process of our own, and is not shown."""
+    """Returns the token that it was made with. Can be pickled for this package's processes; not shown by ``repr``."""
 
     token: str = field(repr=False)
 
@@ -201,12 +202,12 @@ class _HeldToken:
 
 
 def remember_managed(tables: Iterable[ManagedTable]) -> None:
-    """Open these tables through their catalog from now on, wherever this process names them by their location."""
+    """From now on, open these tables through their catalog when this process opens them by location."""
     _known.update({plain_location(table.location): table for table in tables})
 
 
 def remember_entry(entry: CatalogEntry) -> None:
-    """Open what a catalog has just said to be at a location as it says: through the catalog, or by its files again."""
+    """From now on, open an entry's location as the entry says: through the catalog if the table is managed, else by files."""
     table = ManagedTable.of(entry)
     if table is None:
         _known.pop(plain_location(entry.location), None)
@@ -220,15 +221,15 @@ def opened_through_catalog(
     *,
     others_ask: OthersAsk = _others_do_not_ask,
 ) -> LogStore:
-    """The log of a table through the catalog of the environment, where this process knows it as managed; else its files.
+    """The log store of a table: through the environment's catalog if this process knows it as managed, else its files.
 
     Args:
-        uri: Of the table's root.
-        open_files: As of ``ManagedTable.log_store``.
-        others_ask: As of it.
+        uri: URI of the table's root.
+        open_files: As for ``ManagedTable.log_store``.
+        others_ask: As for ``ManagedTable.log_store``.
 
     Raises:
-        InvalidCatalogError: As ``ManagedTable.log_store``, or the settings are wrong.
+        InvalidCatalogError: As ``ManagedTable.log_store`` raises it, or the settings are invalid.
     """
     table = _remembered(uri)
     if table is None:
@@ -241,18 +242,18 @@ def _remembered(uri: str) -> ManagedTable | None:
 
 
 def vended_options(uri: str) -> VendedOptions | None:
-    """What the catalog of the environment vends for the root of a table; None where it vends nothing."""
+    """The options that the environment's catalog vends for the root of a table; None if it vends no credentials."""
     table = _remembered(uri)
     return None if table is None else table.vended_options(settings_of_environment())
 
 
 def vended_with(uri: str, options: Options | None, vended: Callable[[], Options] | None) -> Options | None:
-    """Storage options with what a catalog vends in the place of their keys; the options themselves where it vends nothing.
+    """Storage options with vended credentials instead of their keys; the options themselves if nothing is vended.
 
     Args:
-        uri: Where they are for.
-        options: Those that were given; without any, those of the environment, which may say where the storage is.
-        vended: What the catalog vends, at each moment.
+        uri: URI that the options are for.
+        options: The given options; None for those of the environment, which may name the endpoint of the storage.
+        vended: Returns the options that the catalog vends, valid at the time of the call; None if nothing is vended.
     """
     if vended is None:
         return options

@@ -1,4 +1,4 @@
-"""What the texts of errors of a Hive metastore mean: as its Thrift answers hold them, and as Spark shows them."""
+"""Classifies error texts of a Hive metastore, from its Thrift answers and from Spark."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _PASSES = re.compile(
     r"|JDOException|JDODataStoreException|CommunicationsException|Communications link failure|SQLTransient",
     re.IGNORECASE,
 )
-"""The metastore is not reached, or does not reach its database."""
+"""Errors if the metastore, or the metastore's database, cannot be reached."""
 
 
 def is_denied(text: str) -> bool:
-    """Whether a request was not permitted."""
+    """Whether the text says that a request was not permitted."""
     return _DENIED.search(text) is not None
 
 
 def passes(text: str) -> bool:
-    """Whether the same request can succeed later."""
+    """Whether the same request may succeed later."""
     return _PASSES.search(text) is not None

@@ -1,4 +1,4 @@
-"""Which catalog, as a connection, the command line or a job's environment says it."""
+"""The settings of a catalog, from a connection, the command line or a job's environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_delta.catalogs.unity import UnityCatalog
 
 VARIABLE = "AIRFLOW_DELTA_CATALOG"
-"""The variable of the environment that names a catalog for scripts and the command line: a type or a JSON object."""
+"""The environment variable with the catalog of scripts, jobs and the command line: a type or a JSON object."""
 
 _WORD = re.compile(r"[a-z_]{1,30}")
 _NOT_OF_USERS = {"type", "credentials", "principal"}
@@ -34,19 +34,20 @@ _PACKAGES = {"glue": "boto3", "hive": "pymetastore", "unity": "urllib3"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSettings:
-    """A catalog, and how it is reached.
+    """The type of a catalog, and how to reach it.
 
     Attributes:
-        type: ``glue``, ``hive``, ``unity``, or ``spark``: that of the job's own session, which jobs and scripts alone know.
+        type: ``glue``, ``hive``, ``unity``, or ``spark``: the catalog of the job's own session, which only jobs and scripts can
+            reach.
         uri: ``thrift://host:9083`` of a Hive metastore, ``https://host`` of Unity Catalog.
-        name: The catalog of names with two parts (Unity), or the account (Glue: its catalog id).
-        region: Of Glue.
-        endpoint_url: Another endpoint of Glue.
-        principal: Whose credentials they are, for errors.
-        permits: The maintenance of the tables that it manages which it leaves to its clients: ``vacuum``, ``log_cleanup``,
+        name: For Unity, the catalog of names with two parts; for Glue, the catalog id (the AWS account).
+        region: AWS region of Glue.
+        endpoint_url: URL of another endpoint for Glue.
+        principal: Owner of the credentials, for errors.
+        permits: The maintenance of managed tables that the catalog leaves to its clients: ``vacuum``, ``log_cleanup``,
             ``data_layout``.
-        vends_credentials: Whether the storage of the tables that it manages is accessed by keys that it gives for a time.
-        credentials: Keys of AWS as boto3 names them, or ``token``. Secrets: never shown, and in no document.
+        vends_credentials: Whether the storage of managed tables is accessed with temporary credentials from the catalog.
+        credentials: AWS keys by boto3's names, or ``token``. Secrets: not shown, and not in ``to_json``.
     """
 
     type: str
@@ -71,20 +72,20 @@ class CatalogSettings:
 
     @property
     def maintenance(self) -> frozenset[Maintenance]:
-        """What ``permits`` names."""
+        """The kinds of maintenance in ``permits``."""
         return frozenset(map(_MAINTENANCE.__getitem__, self.permits))
 
     @property
     def is_of_session(self) -> bool:
-        """Whether it is the catalog of a Spark session, which is opened with the session."""
+        """Whether it is the catalog of a Spark session, which is opened through the session."""
         return self.type == "spark"
 
     @classmethod
     def parse(cls, value: Any) -> CatalogSettings:
-        """Settings from a type alone, a JSON object, or its text.
+        """Settings from a type as a string, a JSON object, or a JSON object as text.
 
         Raises:
-            InvalidCatalogError: A member is unknown, or is no text.
+            InvalidCatalogError: A member is unknown, or has a wrong type or value.
         """
         document = cls.document(value)
         known = {member.name for member in fields(cls)}
@@ -104,7 +105,7 @@ class CatalogSettings:
 
     @staticmethod
     def document(value: Any) -> dict[str, Any]:
-        """The JSON object that a type alone, an object or its text stands for. Raises ``InvalidCatalogError``."""
+        """The JSON object for a type as a string, an object, or an object as text. Raises ``InvalidCatalogError``."""
         if isinstance(value, str) and value.lstrip().startswith("{"):
             try:
                 value = json.loads(value)
@@ -121,12 +122,12 @@ class CatalogSettings:
         return {name: value for name, value in members.items() if value and name != "credentials"}
 
     def to_environment(self) -> dict[str, str]:
-        """The variable by which a process finds this catalog, with its credentials: never to be shown or sent."""
+        """The environment variable that gives a process this catalog, with credentials: never show or send it."""
         return {VARIABLE: json.dumps({**self.to_json(), "credentials": dict(self.credentials)})}
 
 
 def _of_members(unknown: Iterable[Any], known: Iterable[str]) -> str:
-    """What is wrong with the members of an object; of what it holds only words are shown, as the rest may be a secret."""
+    """Error detail for unknown members; only names that are plain words are shown, as others may be secrets."""
     expected = f"expected a type, or an object with type and some of {', '.join(sorted({*known} - _NOT_OF_USERS))}"
     words = sorted(name for name in unknown if isinstance(name, str) and _WORD.fullmatch(name))
     hint = f"; {_OF_SECRETS}" if _SECRET_WORDS.intersection(words) else ""
@@ -134,7 +135,7 @@ def _of_members(unknown: Iterable[Any], known: Iterable[str]) -> str:
 
 
 def catalog_secrets() -> set[str]:
-    """The secrets of the catalog that the environment names, so that they can be taken out of texts."""
+    """The secrets of the environment's catalog, for removing them from texts."""
     try:
         settings = settings_of_environment()
     except InvalidCatalogError:
@@ -143,16 +144,16 @@ def catalog_secrets() -> set[str]:
 
 
 def settings_of_environment() -> CatalogSettings | None:
-    """The catalog that the environment names; None for none. Raises ``InvalidCatalogError``."""
+    """The catalog that the environment names; None without one. Raises ``InvalidCatalogError``."""
     value = os.environ.get(VARIABLE)
     return CatalogSettings.parse(value) if value else None
 
 
 def open_catalog(settings: CatalogSettings) -> Catalog:
-    """The catalog; no request is sent yet.
+    """Open a catalog, without sending a request yet.
 
     Raises:
-        InvalidCatalogError: A setting is wrong, the package that the catalog needs is missing, or it is a session's.
+        InvalidCatalogError: A setting is invalid, the catalog's package is missing, or the catalog is a session's.
     """
     if settings.is_of_session:
         detail = "the names of the catalog spark are those of a Spark session: only jobs and scripts know them"
@@ -165,7 +166,7 @@ def open_catalog(settings: CatalogSettings) -> Catalog:
         raise InvalidCatalogError(detail=detail) from None
 
 
-# A catalog's package is only loaded by those who use it.
+# Imported late: each catalog needs its own package.
 def _opened(settings: CatalogSettings) -> Catalog:
     match settings.type:
         case "glue":
@@ -186,7 +187,7 @@ def _opened(settings: CatalogSettings) -> Catalog:
 
 
 def open_unity(settings: CatalogSettings) -> UnityCatalog:
-    """Unity Catalog, which the settings are of. Raises ``ImportError`` without its package."""
+    """The Unity Catalog of these settings. Raises ``ImportError`` without its package."""
     from airflow_delta.catalogs.unity import UnityCatalog
 
     return UnityCatalog(

@@ -1,8 +1,8 @@
-"""A Delta table as the parameters of a table in Glue or in a Hive metastore, in the form that Spark gives them.
+"""The parameters of a Delta table in Glue or in a Hive metastore, in Spark's form.
 
-Spark finds a table by ``spark.sql.sources.provider``, and its schema as JSON in ``spark.sql.sources.schema``, in parts where it
-is long (``HiveExternalCatalog``). Delta-Spark adds the table's properties, ``delta.lastUpdateVersion`` and
-``delta.lastCommitTimestamp`` (``UpdateCatalog``). Ours is the id of the table alone.
+Spark recognizes a table by ``spark.sql.sources.provider``, and keeps its schema as JSON in ``spark.sql.sources.schema``, split
+into parts if it is long (``HiveExternalCatalog``). Delta-Spark adds the table's properties, ``delta.lastUpdateVersion`` and
+``delta.lastCommitTimestamp`` (``UpdateCatalog``). This package adds the id of the table and the names of its properties.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from airflow_delta.core.schema import schema_json
 PROVIDER = "spark.sql.sources.provider"
 TABLE_ID = "airflow_delta.tableId"
 PATH = "path"
-"""Of the storage descriptor's serde: where Spark looks for the location."""
+"""Parameter of the storage descriptor's serde in which Spark looks for the location."""
 
 VIEW = "view"
-"""The provider of views."""
+"""The ``provider`` of entries that are views."""
 
 SCHEMA = "spark.sql.sources.schema"
-"""Of the schema as JSON."""
+"""Parameter with the schema as JSON."""
 
 _PROPERTIES = "airflow_delta.properties"
-"""Names of the parameters that are the table's properties, as a JSON list: catalogs mix them with their own."""
+"""Parameter with the names of the table's properties as a JSON list, to tell them from the catalog's own parameters."""
 
 _VERSION, _TIMESTAMP = "delta.lastUpdateVersion", "delta.lastCommitTimestamp"
 _READER, _WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
 _VIEWS = frozenset({"VIRTUAL_VIEW", "MATERIALIZED_VIEW"})
 _PART = 4_000
-"""Characters of a value, as in Spark: old metastores hold no more."""
+"""Most characters of a value, as in Spark, because old metastores cannot store more."""
 _MOST_PARTS = 10_000
 _OURS = re.compile(rf"{re.escape(SCHEMA)}(\..*)?|delta\..*|airflow_delta\..*|comment|{re.escape(PROVIDER)}")
 
 
 def parameters_of(table: TableDescription, existing: Mapping[str, str]) -> dict[str, str]:
-    """The parameters of the table; of ``existing`` ones those remain that others have written."""
+    """The parameters of the table; those in ``existing`` that others have written are kept."""
     old = set(_property_names(existing))
     kept = {key: value for key, value in existing.items() if not _OURS.fullmatch(key) and key not in old}
     return {
@@ -63,14 +63,14 @@ def parameters_of(table: TableDescription, existing: Mapping[str, str]) -> dict[
 def entry_of(
     name: TableName, location: str, parameters: Mapping[str, str], *, kind: str | None = None, comment: str | None = None
 ) -> CatalogEntry:
-    """What the parameters of a table, and its type (``VIRTUAL_VIEW``), say. Also of what Trino, Athena or a crawler made."""
+    """The entry of a table from its parameters and its type (``VIRTUAL_VIEW``), also if Trino, Athena or a crawler made it."""
     view = VIEW if kind in _VIEWS else None
     declared = view or parameters.get(PROVIDER) or parameters.get("table_type") or parameters.get("classification") or "hive"
     count = natural_number(parameters.get(f"{SCHEMA}.numPartCols")) or 0
     columns = [parameters.get(f"{SCHEMA}.partCol.{number}") for number in range(min(count, _MOST_PARTS))]
     schema = schema_or_none(_text(SCHEMA, parameters))
     if schema is not None and not schema.fields and TABLE_ID not in parameters:
-        schema = None  # Delta-Spark leaves it to the log, and writes one without columns
+        schema = None  # Delta-Spark leaves the schema to the log, and writes one without columns
     return CatalogEntry(
         name=name,
         location=location,
@@ -85,7 +85,7 @@ def entry_of(
 
 
 def partition_parameters(columns: tuple[str, ...]) -> dict[str, str]:
-    """The parameters that name the partition columns; none for none."""
+    """The parameters that name the partition columns; empty without partition columns."""
     if not columns:
         return {}
     numbered = {f"{SCHEMA}.partCol.{number}": column for number, column in enumerate(columns)}

@@ -1,4 +1,4 @@
-"""A table's name in a catalog, and what tells it from a path."""
+"""A table's name in a catalog, and how to tell it from a path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_PARTS = 3
 _PART = re.compile(r"`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`.\s]+)")
 _PLAIN = re.compile(r"\w+", re.ASCII)
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]|^\s*\.{1,2}\s*$")
-"""The last ones are steps in a path, which new tables and requests have."""
+"""The last alternative is a step in a path: names become parts of paths, in locations and in requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """The name that a text spells, each part plain or in backticks (doubled inside).
+        """Parse a name, each part of which is plain or in backticks (doubled inside).
 
         Raises:
-            InvalidTableNameError: It spells none.
+            InvalidTableNameError: The text is not a name of two or three parts.
         """
         parts, end = [], 0
         while found := _PART.match(text.strip(), end):
@@ -52,13 +52,13 @@ class TableName:
         return cls(parts[-1], parts[-2], parts[0] if len(parts) == _MOST_PARTS else None)
 
     def check_in(self, *catalogs: str) -> None:
-        """Refuse the name of another catalog, whose table of this schema and name would be taken for it.
+        """Refuse a name in another catalog, which would be confused with a table of the same schema and name in this one.
 
         Args:
-            catalogs: What the catalog that is asked is called, in small letters.
+            catalogs: Names of the catalog in use, in lower case.
 
         Raises:
-            InvalidTableNameError: It begins with another name.
+            InvalidTableNameError: The name begins with another catalog.
         """
         if self.catalog is not None and self.catalog.lower() not in catalogs:
             detail = f"the catalog of the connection is not {self.catalog}; it is called {' or '.join(catalogs)}, or left out"

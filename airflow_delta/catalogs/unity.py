@@ -1,4 +1,4 @@
-"""Unity Catalog, by the REST API of its Delta tables: ``api/delta.yaml`` of unitycatalog, "UC Delta API" 1.0."""
+"""Unity Catalog, through its REST API for Delta tables: "UC Delta API" 1.0, ``api/delta.yaml`` of unitycatalog."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class UnityCatalog:
     """Unity Catalog as a catalog of external tables.
 
     Args:
-        host: ``https://host``; without TLS only on this machine, as the token goes there.
-        token: Bearer token; None for a server without users.
+        host: ``https://host``; with a token, ``http`` is only accepted for this machine.
+        token: Bearer token; None for a server without authentication.
         catalog: The catalog of names that have two parts.
-        principal: Whose token it is, for errors.
-        timeout: Seconds in which an answer must be there as a whole, repeated requests included.
+        principal: Owner of the token, for errors.
+        timeout: Most seconds for a complete answer, including repeated requests.
     """
 
     label = "unity"
@@ -82,7 +82,7 @@ class UnityCatalog:
         self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(connect=10, read=60), retries=retry)
 
     def find(self, name: TableName) -> CatalogEntry | None:
-        """What Unity Catalog has under the name."""
+        """Unity Catalog's entry for a name."""
         found = self._loaded(name)
         if found is None:
             return None
@@ -104,7 +104,7 @@ class UnityCatalog:
         )
 
     def credential(self, name: TableName, location: str) -> StorageCredential:
-        """A credential of the table's storage for a time: to read and write, or else to read."""
+        """A temporary credential for the table's storage: for reading and writing or, if that is denied, for reading."""
         try:
             return self._credential(name, location, "READ_WRITE")
         except CatalogAccessDeniedError:
@@ -122,16 +122,16 @@ class UnityCatalog:
             raise CatalogRequestError(catalog=self.label, name=str(name), detail=str(error)) from None
 
     def default_location(self, name: TableName) -> str | None:
-        """Unity Catalog allots none to external tables.
+        """None: Unity Catalog does not assign locations to external tables.
 
         Raises:
-            TableNameNotFoundError: There is no such schema.
+            TableNameNotFoundError: The schema does not exist.
         """
         self._request("GET", name, self._path(name), privilege="SELECT")
         return None
 
     def create(self, name: TableName, table: TableDescription) -> None:
-        """Register the table as an external one."""
+        """Register the table as an external table."""
         body = {
             "location": table.location_uri,
             "columns": _columns(table),
@@ -149,7 +149,7 @@ class UnityCatalog:
         return self._metadata(name, answer or {})
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
-        """Make Unity Catalog's table say what the table is; where the location differs, it is registered anew."""
+        """Update the table in Unity Catalog; if the location differs, the table is dropped and registered again."""
         name, found = entry.name, self._loaded(entry.name)
         if found is None:
             raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="it was dropped meanwhile")
@@ -160,14 +160,14 @@ class UnityCatalog:
             try:
                 self.create(name, table)
             except DeltaError:
-                with suppress(DeltaError):  # the error of the new one says what to do
+                with suppress(DeltaError):  # the error of the registration matters more
                     self._register(name, _registration(found))
                 raise
             return
         self._set_version(name, found, table, *_updates(text_members(found.get("properties")), table))
 
     def drop(self, name: TableName) -> bool:
-        """Remove the name. The files of a managed table are Unity Catalog's, and go with it; those of others stay."""
+        """Remove the name. Unity Catalog deletes the files of a managed table with its name; those of other tables stay."""
         with suppress(TableNameNotFoundError):
             return self._request("DELETE", name, self._path(name), privilege="MANAGE") is not None
         return False
@@ -211,7 +211,7 @@ class UnityCatalog:
     def _request(
         self, method: str, name: TableName, path: str, body: Mapping[str, Any] | None = None, *, privilege: str
     ) -> dict[str, Any] | None:
-        """The answer as JSON; None for a table that is not there. Raises ``TableNameNotFoundError`` for its schema."""
+        """The answer as JSON; None if there is no such table. Raises ``TableNameNotFoundError`` if there is no such schema."""
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
         content = None if body is None else json.dumps(body).encode()
 
@@ -262,9 +262,9 @@ class UnityCatalog:
 
 
 def _error(document: Mapping[str, Any]) -> tuple[str, str]:
-    """The kind and the message of an error: in the form of this API, or in that of Unity Catalog's others; empty where missing.
+    """The kind and the message of an error, in the form of this API or of Unity Catalog's other APIs; empty if missing.
 
-    A server that does not have this API answers in the form of the others.
+    A server without this API answers in the form of the others.
     """
     found = document.get("error")
     said, kind = (found, "type") if isinstance(found, dict) else (document, "error_code")
@@ -272,7 +272,7 @@ def _error(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _managed_id(found: Mapping[str, Any], properties: Mapping[str, str]) -> str | None:
-    """Its id of a table that is committed to through it, which its features say; None of every other one."""
+    """The catalog's id of a table whose features say that it is committed to through the catalog; None for other tables."""
     is_managed = found.get("table-type") == "MANAGED" and any(f"delta.feature.{name}" in properties for name in CATALOG_MANAGED)
     table_id = found.get("table-uuid")
     return table_id if is_managed and isinstance(table_id, str) and table_id.strip() else None
@@ -292,7 +292,7 @@ def _updates(existing: Mapping[str, str], table: TableDescription) -> list[Mappi
 
 
 def _registration(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What registers a table again as it was found, less the version that was published last."""
+    """The request that registers a table again as it was found, except for the version that was published last."""
     properties = text_members(found.get("properties"))
     comment = properties.get("comment") or found.get("comment")
     readers, writers = (natural_number(properties.get(f"delta.min{kind}Version")) for kind in ("Reader", "Writer"))
@@ -328,15 +328,15 @@ def _columns(table: TableDescription) -> Any:
 
 
 def _schema(columns: Any) -> StructType | None:
-    """The columns of an answer; None where there are none, or they cannot be read."""
+    """The schema from the columns of an answer; None if there are no columns, or they cannot be read."""
     try:
         return schema_or_none(json.dumps(_renamed(columns, _NAMES_IN_DELTA))) if columns else None
-    except RecursionError:  # types within types beyond all use
+    except RecursionError:  # types nested too deeply
         return None
 
 
 def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
-    """A schema's JSON with the members of types renamed; what a column's metadata holds stays."""
+    """A schema's JSON with the members of types renamed; the metadata of columns is not changed."""
     match schema:
         case {"name": _, "type": kind}:
             return {**schema, "type": _renamed(kind, names)}
@@ -349,7 +349,7 @@ def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
 
 
 def _is_apart(key: str) -> bool:
-    """Whether it is no property of the table itself."""
+    """Whether a key is not a property of the table itself."""
     return key in {TABLE_ID, "comment"} or _is_derived(key)
 
 
@@ -359,7 +359,7 @@ def _is_derived(key: str) -> bool:
 
 
 def _document(data: bytes) -> dict[str, Any] | None:
-    """The JSON object; an empty one for no content, None for anything else."""
+    """Parse a JSON object; empty for no content, None for anything else."""
     try:
         document = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError):

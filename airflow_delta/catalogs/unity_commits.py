@@ -1,9 +1,9 @@
-"""The commits of a managed table of Unity Catalog, by its REST API.
+"""The commits of a managed table of Unity Catalog, through its REST API.
 
 The published definition: ``DeltaCommitsApi`` in the ``api`` folder of unitycatalog, with ``GET`` and ``POST`` of
 ``/delta/preview/commits`` (``DeltaGetCommits``, ``DeltaGetCommitsResponse``, ``DeltaCommit``, ``DeltaCommitInfo``,
-``DeltaMetadata``), which it calls experimental. As Delta-Spark does, a commit shows the catalog the comment and the properties
-that it changes, not the columns.
+``DeltaMetadata``), which unitycatalog calls experimental. As in Delta-Spark, a commit sends changed properties and comment to
+the catalog, but not the columns.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from airflow_delta.core.log.managed_commits import (
 )
 
 TABLE_ID = "io.unitycatalog.tableId"
-"""The property of a managed table that names its id at the catalog."""
+"""The property of a managed table that holds the catalog's id of the table."""
 
 _COMMITS = "/api/2.1/unity-catalog/delta/preview/commits"
 _TAKEN = {"COMMIT_VERSION_CONFLICT", "ALREADY_EXISTS"}
 _MOST_BYTES = 16 << 20
-_MOST_COMMITS = 1_000  # catalogs keep some tens before they insist on publication
+_MOST_COMMITS = 1_000  # catalogs refuse further commits after some tens of unpublished ones
 _LONGEST_TEXT = 500
 
 
@@ -54,15 +54,16 @@ class UnityCommits:
     """``ManagedCommits`` of one table of Unity Catalog.
 
     Attributes:
-        uri: The server, ``https://host``; without TLS only on this machine, as the token goes there.
-        table_id: The table's id at the catalog.
-        table_uri: Its storage location, as the catalog has registered it.
-        token: Gives the bearer token for each request, so that one that ends is replaced; None for a server without users.
-        permits: The maintenance that the operator of the catalog leaves to this client; the API does not say it.
-        timeout: Seconds in which an answer must be there as a whole.
+        uri: URL of the server, ``https://host``; with a token, ``http`` is only accepted for this machine.
+        table_id: The catalog's id of the table.
+        table_uri: URI of the table's root, as the catalog has registered it.
+        token: Returns the bearer token for each request, so that an expired one can be replaced; None for a server without
+            authentication.
+        permits: The maintenance that the catalog's operator leaves to this client, which the API does not report.
+        timeout: Most seconds for a complete answer.
 
     Raises:
-        InvalidStatementError: The server is no such URL, or the id is blank.
+        InvalidStatementError: The server's URL is invalid, or the id is blank.
     """
 
     uri: str
@@ -81,7 +82,7 @@ class UnityCommits:
 
     @property
     def catalog(self) -> str:
-        """Its name: the server, without anything that could be a secret."""
+        """The catalog's name for errors: the server's host, without anything that could be a secret."""
         return f"Unity Catalog at {urlsplit(self.uri).hostname}"
 
     def ratified(self) -> RatifiedCommits:
@@ -98,14 +99,14 @@ class UnityCommits:
                 break
             if newest < start or len(commits) > _MOST_COMMITS:
                 self._refuse(f"expected at most {_MOST_COMMITS} commits in ascending pages, found {newest} from {start} on")
-            start = newest + 1  # an answer is limited to so many commits
+            start = newest + 1  # the server limits the commits per answer
         try:
             return RatifiedCommits(commits=tuple(commits[version] for version in sorted(commits)), latest=latest)
         except ValueError as error:
             self._refuse(str(error))
 
     def ratify(self, commit: ProposedCommit) -> None:
-        """Make the staged commit its version."""
+        """Have the catalog accept the staged commit as its version."""
         info = {
             "version": commit.version,
             "timestamp": commit.timestamp,
@@ -117,12 +118,12 @@ class UnityCommits:
         self._send("POST", {**self._table, "commit_info": info, **metadata})
 
     def published(self, version: int) -> None:
-        """Let the catalog forget the commits up to this version."""
+        """Report that the commits up to a version are published, so that the catalog can forget them."""
         self._send("POST", {**self._table, "latest_backfilled_version": version})
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The id that the table's metadata must name."""
+        """The property that the table's metadata must have."""
         return {TABLE_ID: self.table_id}
 
     @property
@@ -130,7 +131,7 @@ class UnityCommits:
         return {"table_id": self.table_id, "table_uri": self.table_uri}
 
     def _described(self, metadata: Metadata) -> Mapping[str, Any]:
-        """The catalog replaces all properties by these."""
+        """The changed metadata for the catalog, which replaces all properties by these."""
         comment = {"description": metadata.description} if metadata.description is not None else {}
         return {**comment, "properties": {"properties": {**metadata.configuration, TABLE_ID: self.table_id}}}
 
@@ -151,7 +152,7 @@ class UnityCommits:
                 self._refuse(str(error))
 
     def _latest(self, answer: Mapping[str, Any]) -> int | None:
-        """The latest version; None where it has ratified none, for which its versions answer -1, 0 or nothing."""
+        """The latest version; None if no commit was ratified, for which releases of the server answer -1, 0 or nothing."""
         latest = answer.get("latest_table_version")
         if latest is None or latest == -1:
             return None
@@ -167,7 +168,7 @@ class UnityCommits:
         """The answer to a request.
 
         Raises:
-            As ``ManagedCommits``.
+            As ``ManagedCommits`` says.
         """
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self.token is not None:
@@ -187,13 +188,13 @@ class UnityCommits:
         answer = _document(data) if len(data) <= _MOST_BYTES else None
         if answer is None:
             detail = f"its answer is not a JSON object of at most {_MOST_BYTES} bytes"
-            if method == "POST":  # what was requested may have been done
+            if method == "POST":  # the request may have succeeded
                 self._unavailable(detail)
             self._refuse(detail)
         return answer
 
     def _raise(self, status: int, document: Mapping[str, Any] | None) -> NoReturn:
-        """What a refusal means; a status that may come from something in between leaves the outcome unknown."""
+        """Raise the error for a status; one that a proxy may have sent leaves the outcome unknown."""
         code = str((document or {}).get("error_code", ""))
         detail = _shown(f"{code or status}: {(document or {}).get('message', '')}")
         if status == HTTPStatus.CONFLICT and code in _TAKEN:
@@ -213,17 +214,17 @@ class UnityCommits:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Sends the token nowhere else."""
+    """Does not follow redirects, so that the token is only sent to the configured server."""
 
     def redirect_request(self, *_arguments: Any) -> None:
-        """Follow none: it becomes an ``HTTPError``."""
+        """Follow no redirect; it becomes an ``HTTPError``."""
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def _exchange(request: urllib.request.Request, timeout: float) -> tuple[int | None, bytes]:
-    """The status, which is None where it was served, and the body."""
+    """The status of an error (None on success), and the body."""
     try:
         with _OPENER.open(request, timeout=timeout) as response:
             return None, response.read(_MOST_BYTES + 1)
@@ -234,7 +235,7 @@ def _exchange(request: urllib.request.Request, timeout: float) -> tuple[int | No
 
 
 def _document(data: bytes) -> Mapping[str, Any] | None:
-    """The JSON object; an empty one for no content, None for anything else."""
+    """Parse a JSON object; empty for no content, None for anything else."""
     try:
         document = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError):

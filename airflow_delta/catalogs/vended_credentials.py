@@ -1,7 +1,6 @@
-"""Keys of a table's storage that its catalog gives for a time: requested when they are needed, renewed before they end.
+"""Vended credentials: temporary keys for a table's storage from its catalog, requested on demand and renewed in time.
 
-They are held in the memory of the process that requested them, and never written: the keys that a driver needs, it requests
-itself.
+They are kept in the memory of the process that requested them, and never written anywhere: a driver requests its own.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.storage.object_filesystem import secrets_of
 
 LEAST_PAUSE = 10_000
-"""Milliseconds between two requests, however soon the credentials end."""
+"""Least milliseconds between two requests, however soon the credentials expire."""
 
 _NAMES = {
     "s3.access-key-id": "key",
@@ -28,7 +27,7 @@ _NAMES = {
     "azure.sas-token": "sas_token",
     "gcs.oauth-token": "token",
 }
-"""Unity's names of a credential's parts, and those of fsspec's storage options."""
+"""fsspec's names of storage options, by Unity's names of a credential's parts."""
 
 VENDED_NAMES = frozenset(_NAMES.values())
 """The storage options that a credential may set."""
@@ -41,13 +40,13 @@ _secrets_lock = threading.Lock()
 
 
 def vended_secrets() -> set[str]:
-    """The latest secrets that this process was given, so that they can be taken out of texts."""
+    """The latest secrets that this process has received, for removing them from texts."""
     with _secrets_lock:
         return set(_secrets)
 
 
 def _new_secrets(options: Mapping[str, str]) -> list[str]:
-    """Those of the options that this process did not have; of all, the oldest are forgotten, which have ended long since."""
+    """Remember the secrets of the options, and return the new ones. The oldest are forgotten, as they have long expired."""
     with _secrets_lock:
         found = [secret for secret in secrets_of(options) if secret not in _secrets]
         _secrets.update(dict.fromkeys(found))
@@ -58,12 +57,12 @@ def _new_secrets(options: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageCredential:
-    """A credential of one place.
+    """A credential for a location.
 
     Attributes:
-        prefix: URI below which it is valid.
-        ends: When, in milliseconds since the epoch.
-        options: What the storage takes, as fsspec names it. Secret.
+        prefix: URI below which the credential is valid.
+        ends: When the credential expires, in milliseconds since the epoch.
+        options: Storage options for fsspec. Secret.
     """
 
     prefix: str
@@ -72,7 +71,7 @@ class StorageCredential:
 
     @classmethod
     def from_json(cls, document: object) -> StorageCredential:
-        """A ``DeltaStorageCredential`` of Unity. Raises ``ValueError``, which shows no part of it."""
+        """Parse Unity's ``DeltaStorageCredential``. Raises ``ValueError``, which shows no part of the document."""
         found = document if isinstance(document, Mapping) else {}
         config, prefix, ends = found.get("config"), found.get("prefix"), natural_number(found.get("expiration-time-ms"))
         if not isinstance(config, Mapping) or not isinstance(prefix, str) or ends is None:
@@ -81,16 +80,16 @@ class StorageCredential:
         return cls(prefix=prefix, ends=ends, options=options)
 
     def covers(self, location: str) -> bool:
-        """Whether it is of a place or one above it."""
+        """Whether the location is the prefix, or below it."""
         prefix = plain_location(self.prefix)
         return f"{plain_location(location)}/".startswith(f"{prefix}/")
 
 
 def credential_for(location: str, documents: object) -> StorageCredential:
-    """Of these credentials the one for a location: that with the longest prefix.
+    """The credential for a location: of those that cover it, the one with the longest prefix.
 
     Raises:
-        ValueError: None covers it, or one is none.
+        ValueError: No credential covers the location, or a document is not a credential.
     """
     found = [StorageCredential.from_json(document) for document in (documents if isinstance(documents, list) else [])]
     covering = [credential for credential in found if credential.covers(location)]
@@ -100,12 +99,12 @@ def credential_for(location: str, documents: object) -> StorageCredential:
 
 
 class VendedCredentials:
-    """The storage options of one table; safe between threads.
+    """The vended storage options of one table; thread-safe.
 
     Args:
-        request: The catalog's answer.
-        hide: Is told of each secret, once.
-        clock: The time by which they are renewed: when half of what was left of them is over.
+        request: Requests a credential from the catalog.
+        hide: Called once with each secret, to mask it in logs.
+        clock: The time, in milliseconds since the epoch. Credentials are renewed after half of their lifetime.
     """
 
     def __init__(
@@ -117,13 +116,13 @@ class VendedCredentials:
     ) -> None:
         self._request, self._hide, self._clock = request, hide, clock
         self._lock = threading.Lock()
-        self._held: tuple[StorageCredential, int] | None = None  # and when it is to be renewed
+        self._held: tuple[StorageCredential, int] | None = None  # with the time of its renewal
 
     def __call__(self) -> Mapping[str, str]:
-        """The options that hold now.
+        """The options that are valid now.
 
-        While the old ones hold, a catalog that is unavailable is waited for, and a thread does not wait for another one that
-        renews them; what the catalog refuses is an error at once. Raises as ``request``.
+        As long as the old options are valid, they are used while the catalog is unavailable, or while another thread renews
+        them; a refusal by the catalog is raised at once. Raises as ``request``.
         """
         held, now = self._held, self._clock()
         if held is not None and now < held[1]:
@@ -152,5 +151,5 @@ class VendedCredentials:
         for secret in _new_secrets(new.options):
             self._hide(secret)
         half = now + max(LEAST_PAUSE, (new.ends - now) // 2)
-        # What has ended when it comes, as by a clock that is ahead, is not requested anew at each use.
+        # A credential that seems expired on arrival, as if this clock is ahead, is not requested again at each use.
         return new, min(half, new.ends) if new.ends > now else half

@@ -1,4 +1,4 @@
-"""Check of the cluster that ``spark-submit`` reaches."""
+"""Checks the cluster that ``spark-submit`` reaches."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from airflow_delta.core.storage.table_uri import local_path, scheme_of
 from airflow_delta.shipping.errors import SubmitFailedError
 from airflow_delta.shipping.ship import local_code
 
-_LONGEST = 1_000  # characters of what spark-submit printed in an error
+_LONGEST = 1_000  # most characters of spark-submit's output in an error
 
 
 def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> dict[str, Any]:
     """The report of the job ``doctor``: ``table``, ``facts``, ``findings``.
 
     Args:
-        uri: A folder for tables, where the job tries to write; None for no such test.
-        master: Spark's master URL; None for the one that is configured.
-        conf: ``KEY=VALUE`` each, as ``spark-submit`` takes them.
+        uri: A folder for tables, where the job tries to write; None to skip that.
+        master: Spark's master URL; None for the configured one.
+        conf: Spark settings as ``KEY=VALUE``, as ``spark-submit`` takes them.
 
     Raises:
         InvalidStatementError: A setting is not KEY=VALUE.
@@ -61,7 +61,7 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
 
 
 def _report(line: str) -> dict[str, Any] | None:
-    """What the job printed; None where another line was printed into it."""
+    """The report in a line; None if the line is not a report, for example mixed with another line."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -70,10 +70,10 @@ def _report(line: str) -> dict[str, Any] | None:
 
 
 def _driver_python(master: str) -> dict[str, str]:
-    """This Python for the driver, and in local mode for tasks, as operators have it, unless the environment names one.
+    """Variables that make the driver, and in local mode tasks, use this Python, unless the environment names one.
 
     Args:
-        master: As it was given; empty where Spark's own settings name it, which may be a cluster.
+        master: The given master URL; empty if Spark's own settings decide, which may name a cluster.
     """
     if not os.environ.keys().isdisjoint({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}):
         return {}
@@ -82,5 +82,5 @@ def _driver_python(master: str) -> dict[str, str]:
     driver = {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if master:
         return driver
-    # In local mode tasks then run the first python3 on the path; on a cluster the nodes have paths of their own.
+    # If Spark's settings mean local mode, tasks run the first python3 on the path; nodes of a cluster have their own paths.
     return driver | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])}

@@ -20,7 +20,7 @@ _PROVIDER = "airflow_delta.get_provider_info:get_provider_info"
 
 
 def check_installation() -> TableHealth:
-    """Check packages, Java and Airflow's provider registry; nothing heavy is imported."""
+    """Check packages, Java and Airflow's provider registry, without importing Airflow or Spark."""
     findings = [finding for check in (_airflow, _spark, _java, _object_stores) for finding in check()]
     findings.sort(key=lambda finding: list(Severity).index(finding.severity))
     packages = ", ".join(f"{name} {installed(name)}" for name in _SHOWN)
@@ -28,7 +28,7 @@ def check_installation() -> TableHealth:
 
 
 def installed(package: str) -> str | None:
-    """The version of an installed package; None where it is not."""
+    """The version of an installed package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -111,7 +111,7 @@ def _java_version_text(java: str) -> str | None:
         return None
     try:
         done = subprocess.run([program, "-version"], capture_output=True, check=False, timeout=60)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):  # it is no program of this machine, or hangs
+    except (OSError, subprocess.TimeoutExpired):  # not a program for this machine, or it hangs
         return None
     return done.stderr.decode(errors="replace")
 

@@ -1,4 +1,4 @@
-"""The commands. Each imports what it needs when it runs, so that ``--help`` does not load Arrow."""
+"""The commands of ``airflow-delta``. Each imports its code when it runs, so that ``--help`` does not load Arrow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Version = Annotated[int | None, typer.Option("--version", "-v", help="Read the t
 _TIME_FORMS = "(ISO, UTC unless it has a zone; or milliseconds)"
 Timestamp = Annotated[str | None, typer.Option("--timestamp", "-t", help=f"Read the table at this time {_TIME_FORMS}.")]
 
-_DATE_DIGITS, _LONG_DIGITS = 8, 18  # of a date without dashes, and of the longest number of milliseconds
+_DATE_DIGITS, _LONG_DIGITS = 8, 18  # digits of a date without dashes, and most digits of a number of milliseconds
 
 
 @app.callback()
@@ -68,7 +68,7 @@ def history(
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
-    most = limit if limit or as_json else output.SHOWN + 1  # one more tells that there are more
+    most = limit if limit or as_json else output.SHOWN + 1  # one more shows whether there are more
     output.history(open_table(table, storage_option).history(most), as_json=as_json, most=limit or output.SHOWN)
 
 
@@ -197,7 +197,7 @@ def restore(
             return log.restore(version, moment, ignore_missing_files=ignore_missing_files, dry_run=dry_run)
 
     if not yes:
-        restored(dry_run=True)  # before it asks about what cannot be done
+        restored(dry_run=True)  # fails before the question if it cannot be done
         typer.confirm(f"Restore {table} to {f'version {version}' if timestamp is None else timestamp}?", abort=True, err=True)
     output.result(restored(dry_run=False), as_json=as_json)
 
@@ -222,7 +222,7 @@ def doctor(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Check the health of a table, of this installation, or of a cluster. Exits with 1 if anything is wrong."""
+    """Check the health of a table, of this installation, or of a cluster. Exits with 1 if there are errors."""
     from airflow_delta.cli import output
     from airflow_delta.cli.installation import check_installation
     from airflow_delta.cli.open_table import open_observed_table
@@ -293,7 +293,7 @@ def pack(
 
 
 def _moment(timestamp: str | None, version: int | None) -> int | str | None:
-    """What ``--timestamp`` says; a number of milliseconds is how ``history --json`` writes a time."""
+    """The value of ``--timestamp``; a number is in milliseconds, as ``history --json`` writes times."""
     if timestamp is not None and version is not None:
         raise typer.BadParameter("give either --version or --timestamp, not both")
     is_number = timestamp is not None and timestamp.isdecimal() and _DATE_DIGITS < len(timestamp) <= _LONG_DIGITS
@@ -301,9 +301,9 @@ def _moment(timestamp: str | None, version: int | None) -> int | str | None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run a command; errors of ours and of a storage are printed in a few words to stderr, with exit code 1."""
+    """Run a command; a ``DeltaError`` or ``OSError`` is printed to stderr without a traceback, with exit code 1."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # an old encoding is no reason to fail
+        sys.stdout.reconfigure(errors="backslashreplace")  # do not fail on characters that the encoding lacks
     try:
         app(arguments)
     except Exception as error:

@@ -23,12 +23,12 @@ def open_table(uri: str, storage_options: Iterable[str] | None) -> DeltaLog:
     """The log of the table at ``uri``.
 
     Args:
-        uri: A URI, a local path, which may be relative to the working directory, or a name, where a catalog is named.
-        storage_options: ``KEY=VALUE`` each; a value is text, ``true``, ``false`` or a JSON object.
+        uri: A URI, a local path (which may be relative to the working directory) or, with a catalog, a name.
+        storage_options: Options as ``KEY=VALUE``; a value is text, ``true``, ``false`` or a JSON object.
 
     Raises:
         InvalidStatementError: An option is not KEY=VALUE.
-        TableNameNotFoundError: The catalog has no table of the name; and the other errors of ``catalogs.errors``.
+        TableNameNotFoundError: The catalog has no table of the name. The other errors of ``catalogs.errors`` are raised, too.
         UnsupportedStorageError: The filesystem cannot hold a log safely.
     """
     return DeltaLog(_store(uri, storage_options, lambda files: files))
@@ -40,7 +40,7 @@ def open_observed_table(uri: str, storage_options: Iterable[str] | None, work: W
 
 
 def _store(table: str, storage_options: Iterable[str] | None, observed: Callable[[LogStore], LogStore]) -> LogStore:
-    """The table's log: by its path, or as the catalog has it that ``--catalog`` or the environment names."""
+    """The table's files: by its path, or by its name in the catalog of ``--catalog`` or the environment."""
     settings, options = settings_of_environment(), parsed_options(storage_options)
     if settings is None and not is_path(table) and not Path(table).exists():
         detail = "there is no such folder, and no catalog that might know it as a name"
@@ -58,7 +58,7 @@ def _store(table: str, storage_options: Iterable[str] | None, observed: Callable
 
 
 def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:
-    """The values of ``--storage-option``. Raises ``InvalidStatementError`` unless each is KEY=VALUE."""
+    """The options from ``--storage-option``. Raises ``InvalidStatementError`` for one that is not KEY=VALUE."""
     options: dict[str, Any] = {}
     for text in storage_options or ():
         key, separator, value = text.partition("=")
@@ -69,7 +69,7 @@ def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:
 
 
 def _value(key: str, text: str) -> Any:
-    """``true``, ``false`` and JSON objects as such; anything else is text, as a key of digits is."""
+    """The value of an option: ``true``, ``false`` and JSON objects are converted; anything else, such as digits, stays text."""
     if text.lower() in {"true", "false"}:
         return text.lower() == "true"
     try:
@@ -80,7 +80,7 @@ def _value(key: str, text: str) -> Any:
 
 
 class _ObservedStore:
-    """A store that reports progress; all else is the store's own."""
+    """A store that reports progress; everything else is delegated to the wrapped store."""
 
     def __init__(self, store: LogStore, work: Work) -> None:
         self._store = store
@@ -90,7 +90,7 @@ class _ObservedStore:
         return getattr(self._store, name)
 
     def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory``, counted."""
+        """Yield every file below ``directory``, and count it."""
         for status in self._store.list_all(directory, start):
             self._work.done("Listing files")
             yield status

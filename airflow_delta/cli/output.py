@@ -1,4 +1,4 @@
-"""What the commands print: tables for people on the standard output, JSON for programs; errors and progress on the other."""
+"""What the commands print: tables or JSON to standard output, errors and progress to standard error."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.snapshot.snapshot_difference import FileTotals, SnapshotDifference
 from airflow_delta.core.wording import counted
 
-SHOWN = 50  # rows of a table for people; programs get all
+SHOWN = 50  # most rows of a printed table; JSON has all rows
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.HINT: "cyan"}
 _CHANGED = re.compile(
     r"num(?:Target)?((?:Output|Added|Removed|Restored|Deleted|Updated)?(?:Rows|Files)(?:Inserted|Updated|Deleted|Added|Removed)?)"
 )
-_LONGEST = 80  # characters of a list in a cell
-_MOST_SHOWN = 4_000  # characters of a text; rich takes time that grows with the square of a word's length
-_WIDE = 10_000  # characters of a line where there is no terminal
+_LONGEST = 80  # most characters of a list in a cell
+_MOST_SHOWN = 4_000  # most characters of a text; rich's time grows with the square of a word's length
+_WIDE = 10_000  # characters of a line without a terminal
 _NO_OUTPUT = "OUTPUT_NOT_WRITTEN"  # code of an error of the standard output
 _NO_ANSWER = "STORAGE_UNAVAILABLE"  # code of an error of the operating system or the network
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _NO_PARAMETERS = (None, "[]", "{}", "")
 _NO_COUNTS = (*_NO_PARAMETERS, "0")
-"""Values that say nothing where they stand."""
+"""Values that are left out, as they carry no information."""
 _KIBI = 1024
 
 
 class Work:
-    """How far a long piece of work has come."""
+    """The progress of a long piece of work."""
 
     def __init__(self, progress: Progress, text: str) -> None:
         self._progress = progress
@@ -55,7 +55,7 @@ class Work:
         self._text = text
 
     def done(self, text: str, number: int = 1) -> None:
-        """So many more things are done; another text begins to count anew."""
+        """Count ``number`` more items as done; a new text starts the count again."""
         if text != self._text:
             self._text = text
             self._progress.reset(self._task, description=text, total=None)
@@ -64,7 +64,7 @@ class Work:
 
 @contextmanager
 def working(text: str) -> Iterator[Work]:
-    """A bar on the error output while the block runs, where that is a terminal."""
+    """Show a progress bar on standard error while the block runs, if that is a terminal."""
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(),
@@ -78,13 +78,13 @@ def working(text: str) -> Iterator[Work]:
 
 
 def uris(found: Iterable[str], *, as_json: bool) -> None:
-    """URIs, one a line: they are for copying."""
+    """Print URIs, one per line, for copying."""
     for uri in found:
         print(json_text({"uri": uri}) if as_json else uri)
 
 
 def environment(uri: str, conf: Mapping[str, str], *, as_json: bool) -> None:
-    """A packed environment, and the settings that use it."""
+    """Print the URI of a packed environment, and the settings that use it."""
     if as_json:
         _print_json({"uri": uri, "conf": conf})
     else:
@@ -92,11 +92,11 @@ def environment(uri: str, conf: Mapping[str, str], *, as_json: bool) -> None:
 
 
 def history(entries: Iterable[HistoryEntry], *, as_json: bool, most: int = SHOWN) -> None:
-    """The commits, one a row; for people so many at most."""
+    """Print the commits, one per row; as a table, at most ``most``."""
     if as_json:
         for entry in entries:
             head = {"version": entry.version, "timestamp": entry.timestamp}
-            # The time of a version is the one that --timestamp goes by, whatever the writer's clock said.
+            # The time that --timestamp uses overrides the writer's own timestamp.
             _print_json({**head, **(entry.commit_info.fields if entry.commit_info else {}), **head})
         return
     table = _table("version", "time (UTC)", "operation", "parameters", "rows and files", "made by")
@@ -122,7 +122,7 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool, most: int = SHOWN
 
 
 def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
-    """What the table is."""
+    """Print the table's definition, size and pins."""
     measured = snapshot.files(columns=("size", "deletion_vector"))
     protocol, metadata = snapshot.protocol, snapshot.metadata
     found: dict[str, Any] = {
@@ -154,7 +154,7 @@ def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
 
 
 def files(found: pa.Table, *, as_json: bool) -> None:
-    """The data files, one a row."""
+    """Print the data files, one per row."""
     if as_json:
         for batch in found.to_batches(max_chunksize=SHOWN * 100):
             for row in batch.to_pylist(maps_as_pydicts="strict"):
@@ -173,7 +173,7 @@ def files(found: pa.Table, *, as_json: bool) -> None:
 
 
 def difference(found: SnapshotDifference, *, as_json: bool) -> None:
-    """What changed between two versions."""
+    """Print what changed between two versions."""
     if as_json:
         _print_json(found.to_json())
         return
@@ -189,7 +189,7 @@ def difference(found: SnapshotDifference, *, as_json: bool) -> None:
 
 
 def vacuum(found: VacuumResult, *, as_json: bool) -> None:
-    """What was, or would be, deleted."""
+    """Print the files that were, or would be, deleted."""
     if as_json:
         document = {"dryRun": found.dry_run, "files": found.files, "bytes": found.bytes, "version": found.version}
         _print_json(
@@ -211,7 +211,7 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
 
 
 def result(found: Any, *, as_json: bool) -> None:
-    """The fields of a result; of its commit people are shown what failed behind it, as the rest is in the history."""
+    """Print the fields of a result; of its commit, a table only shows failures after it, as the history has the rest."""
     document = asdict(found)
     if as_json:
         _print_json(document)
@@ -222,7 +222,7 @@ def result(found: Any, *, as_json: bool) -> None:
 
 
 def health(found: TableHealth, *, as_json: bool) -> None:
-    """What is wrong, the worst first."""
+    """Print the findings, the worst first."""
     if as_json:
         _print_json(found.to_json())
         return
@@ -238,7 +238,7 @@ def health(found: TableHealth, *, as_json: bool) -> None:
 
 
 def cluster(report: Mapping[str, Any], *, as_json: bool) -> bool:
-    """What a cluster has, and what is wrong with it, the worst first; returns whether there is no error."""
+    """Print facts and findings about a cluster, the worst first; return whether there are no errors."""
     findings = [
         Finding(**{**found, "severity": Severity(found["severity"]), "files": tuple(found["files"])})
         for found in report["findings"]
@@ -259,7 +259,7 @@ def cluster(report: Mapping[str, Any], *, as_json: bool) -> bool:
 
 
 def error(found: DeltaError | OSError, *, as_json: bool) -> None:
-    """What went wrong and what to do about it."""
+    """Print an error and its remedy."""
     if isinstance(found, DeltaError):
         code, claim, remedy = found.code, found.claim(), found.remedy.format(**found.attributes())
         document = found.to_json()
@@ -278,7 +278,7 @@ def error(found: DeltaError | OSError, *, as_json: bool) -> None:
 
 
 def _is_of_printing(error: OSError) -> bool:
-    """Whether it was raised where this module, or its console, writes; that of a storage ends in the storage's module."""
+    """Whether the error was raised while printing: by this module or rich's console, and not by a storage."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     return bool(frames) and frames[-1].f_globals.get("__name__") in {__name__, Console.__module__}
 
@@ -293,12 +293,12 @@ def _finding(found: Finding) -> str:
 
 
 def _console() -> Console:
-    """The standard output."""
+    """A console for standard output."""
     return Console(width=_width(sys.stdout), emoji=False, highlight=False)
 
 
 def _width(stream: TextIO) -> int | None:
-    """What goes to a file or a pipe is not folded, so that a path stays in one line; None is a terminal's own width."""
+    """Width for a stream: very wide for files and pipes, so that paths are not folded; None for a terminal's own width."""
     return None if stream.isatty() or "COLUMNS" in os.environ else _WIDE
 
 
@@ -330,13 +330,13 @@ def _pairs(found: Mapping[str, Any]) -> Table:
 
 
 def _shown(text: str) -> str:
-    """The text as it is shown: nothing in it is markup, nothing in it controls the terminal, and it has an end."""
+    """The text, safe to print: shortened, without markup and without control characters."""
     shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text):,} characters)"
     return markup.escape(printable(shown))
 
 
 def _lines(value: Any) -> str:
-    """The members of a value in a cell, each in one line."""
+    """The members of a value for a cell, one per line."""
     if isinstance(value, Mapping):
         value = [f"{name}: {member}" for name, member in value.items()]
     members = value if isinstance(value, list | tuple) else [] if value is None else [value]
@@ -350,7 +350,7 @@ def _short(found: Mapping[str, Any], but: Collection[Any] = ()) -> str:
 
 
 def _counts(metrics: Mapping[str, str]) -> dict[str, str]:
-    """How many rows and files changed; what was only copied or read is left out."""
+    """The metrics for changed rows and files, without those for copied or read ones."""
     return {match[1]: value for name, value in sorted(metrics.items()) if (match := _CHANGED.fullmatch(name))}
 
 
@@ -378,7 +378,7 @@ def _totals(found: FileTotals) -> str:
 def _time(milliseconds: int) -> str:
     try:
         time = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (ValueError, OverflowError, OSError):  # no year that Python knows
+    except (ValueError, OverflowError, OSError):  # a year that Python does not support
         return f"{milliseconds} ms"
     return time.isoformat(" ", "milliseconds").removesuffix("+00:00")
 

@@ -1,12 +1,14 @@
-"""What Airflow 3.0 to 3.3 have in different places, or not at all: the newer feature where it is there, else a plain stand-in.
+"""Features that differ between Airflow 3.0 and 3.3: the newer one if this Airflow has it, else a simple stand-in.
 
-What merely moved comes from ``airflow.providers.common.compat.sdk``. What is missing before 3.3:
+Names that only moved are imported from ``airflow.providers.common.compat.sdk``. Missing before Airflow 3.3:
 
-* retry policies: errors that a retry cannot help end the task by their class (``airflow_delta.hooks.retry_policy``);
+* retry policies: instead, an error that a retry cannot help also becomes an ``AirflowFailException``
+  (``airflow_delta.hooks.retry_policy``);
 * the state stores of tasks and assets: small files take their place (``airflow_delta.hooks.state_file``), and tokens are
   derived from names (``airflow_delta.hooks.task_token``);
 * shared streams of triggers: a watcher stores its cursor one poll later (``airflow_delta.triggers.commit_event``);
-* ``on_kill`` of triggers: one whose ``run`` is canceled asks whether its task still waits (``airflow_delta.triggers.result``).
+* ``on_kill`` of triggers: a trigger whose ``run`` is canceled asks whether its task is still deferred
+  (``airflow_delta.triggers.result``).
 """
 
 from __future__ import annotations
@@ -55,22 +57,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAPPED_FLAG = "_airflow_from_mapped"
-"""The argument by which Airflow tells a constructor that its other arguments are those of one mapped task."""
+"""The argument that Airflow passes to an operator's constructor when the other arguments are those of one mapped task."""
 
 NEVER_EXPIRE: timedelta = getattr(airflow.sdk, "NEVER_EXPIRE", timedelta.max)
-"""How long a state store keeps what is needed as long as the DAG run exists."""
+"""Retention, in a state store, of values that are needed as long as the DAG run exists."""
 
 HAS_STATE_STORES: bool = hasattr(airflow.sdk, "NEVER_EXPIRE")
-"""Whether Airflow keeps values for tasks and assets: from 3.3 on."""
+"""Whether Airflow has state stores for tasks and assets: from 3.3 on."""
 
 HAS_RETRY_POLICIES: bool = hasattr(airflow.sdk, "RetryPolicy")
 """Whether a task can have a ``retry_policy``: from 3.3 on."""
 
 HAS_PARTITION_KEYS: bool = HAS_STATE_STORES
-"""Whether a task can give its event partition keys: from 3.3 on; 3.2 has the timetable, and no way to name them."""
+"""Whether a task can set partition keys of its asset event: from 3.3 on; 3.2 has the timetable, but no way to set keys."""
 
 HAS_TRIGGER_KILLS: bool = hasattr(BaseTrigger, "on_kill")
-"""Whether a trigger learns that a user has cleared or marked its task: from 3.3 on; before, its ``run`` is only canceled."""
+"""Whether a trigger is notified when a user clears or marks its task: from 3.3 on; before, its ``run`` is only canceled."""
 
 if TYPE_CHECKING or HAS_RETRY_POLICIES:
     from airflow.sdk import RetryAction, RetryDecision, RetryPolicy
@@ -102,7 +104,7 @@ else:
             return cls(action=RetryAction.RETRY, retry_delay=delay, reason=reason)
 
     class RetryPolicy:
-        """The base of policies, which nothing evaluates here."""
+        """Stand-in for the base class of retry policies, which this Airflow does not evaluate."""
 
 
 try:
@@ -113,24 +115,24 @@ except ModuleNotFoundError:
     SharedStreamProducer = object  # type: ignore[assignment,misc]
     HAS_SHARED_STREAMS = False
 
-try:  # private, and the only name of what stands for the XCom of a skipped task before Airflow 3.2
+try:  # before Airflow 3.2, only this private class stands for the XCom of a skipped task
     from airflow.sdk.definitions._internal.types import ArgNotSet
 except ImportError:
 
     class ArgNotSet:  # type: ignore[no-redef]
-        """The class of no value."""
+        """Stand-in for Airflow's private class, which this version does not have."""
 
 
 def check_feature(feature: str, *, is_there: bool, needed: str) -> None:
-    """Return if this Airflow has a feature that an argument asks for.
+    """Refuse an argument that needs a feature which this Airflow does not have.
 
     Args:
-        feature: The argument, as the DAG names it.
-        is_there: Whether this Airflow can carry it.
-        needed: The Airflow from which on one can.
+        feature: The argument, as the error is to name it.
+        is_there: Whether this Airflow has the feature.
+        needed: The first Airflow version that has it, such as ``3.3``.
 
     Raises:
-        AirflowFeatureMissingError: It cannot.
+        AirflowFeatureMissingError: This Airflow does not have the feature.
     """
     if not is_there:
         raise AirflowFeatureMissingError(feature=feature, version=AIRFLOW_VERSION, needed=needed)
@@ -142,31 +144,33 @@ def forgets_on_success() -> bool:
 
 
 def supervisor_pid() -> int | None:
-    """The id of the process that supervises this task and speaks for it with Airflow; None in ``dag.test()``.
+    """Process id of the supervisor, through which this task talks to Airflow; None in ``dag.test()``.
 
-    A task whose supervisor is gone notices nothing before it asks Airflow for something; Airflow tries it again meanwhile.
+    A task whose supervisor has died does not notice until its next request to Airflow; meanwhile Airflow may start the next
+    try.
     """
     task_runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
-    is_child = hasattr(getattr(task_runner, "SUPERVISOR_COMMS", None), "socket")  # which dag.test() does without
+    is_child = hasattr(getattr(task_runner, "SUPERVISOR_COMMS", None), "socket")  # dag.test() has none
     return os.getppid() if is_child else None
 
 
 async def run_in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What the function returns, which blocks and may ask Airflow for a connection. All triggers share a few such threads.
+    """Run a function that blocks, and may ask Airflow for a connection, in a thread that all triggers share; return its result.
 
-    In a triggerer before Airflow 3.2 a thread asks through the event loop that has started it, and must know that one:
-    from a thread of ``asyncio.to_thread`` answers come to the wrong request, and all triggers of the triggerer end.
+    In a triggerer before Airflow 3.2, a thread sends requests to Airflow through the event loop that started it, and has to
+    know that loop: from a thread of ``asyncio.to_thread``, answers reach the wrong request, and all triggers of the triggerer
+    end.
     """
     return await sync_to_async(function, thread_sensitive=False)(*arguments, **named)
 
 
 async def run_in_thread_of(threads: ThreadPoolExecutor, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """As ``run_in_thread``, in threads of one's own: what takes long, or waits for its turn, keeps no other trigger waiting."""
+    """As ``run_in_thread``, but in the caller's own threads, so that slow or queued calls do not delay other triggers."""
     return await sync_to_async(function, thread_sensitive=False, executor=threads)(*arguments, **named)
 
 
 async def is_deferred(ti: Any) -> bool:
-    """Whether Airflow says of a task that it waits in a triggerer; not of one that is gone.
+    """Whether Airflow reports a task as deferred; False if the task instance no longer exists.
 
     Args:
         ti: The ``task_instance`` of a trigger.
@@ -175,11 +179,13 @@ async def is_deferred(ti: Any) -> bool:
 
 
 def was_skipped(ti: Any, task_id: str) -> bool:
-    """Whether another task of the same run was skipped; of a mapped one that with this task's index, without such a one all.
+    """Whether another task of the same run was skipped.
+
+    Of a mapped task, the instance with this task's map index counts; if there is no such instance, all of them must be skipped.
 
     Args:
-        ti: The task instance that runs.
-        task_id: The other's.
+        ti: The running task instance.
+        task_id: Id of the other task.
     """
     state = _state_of(ti, task_id)
     states = {*_states_of(ti, task_id, None).values()} if state is None else {state}
@@ -187,14 +193,14 @@ def was_skipped(ti: Any, task_id: str) -> bool:
 
 
 def _state_of(ti: Any, task_id: str) -> str | None:
-    """The state of a task of the same run; of a mapped one, or a mapped task group, that with this task's index."""
+    """The state of a task of the same run; if it is mapped, or in a mapped task group, of the instance with this map index."""
     mapped = None if ti.map_index is None or ti.map_index < 0 else ti.map_index
     return _states_of(ti, task_id, mapped).get(task_id if mapped is None else f"{task_id}_{mapped}")
 
 
 def _states_of(ti: Any, task_id: str, map_index: int | None) -> dict[str, str]:
-    """The states of a task of the same run, by Airflow's names of its instances: with this map index, or all."""
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415 - only these few need it
+    """States of a task's instances in the same run, by Airflow's names of them: of one map index, or of all (None)."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415 - few tasks need it
 
     states = RuntimeTaskInstance.get_task_states(
         dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=map_index

@@ -1,4 +1,4 @@
-"""The catalog that a ``delta`` connection names, with the credentials of the connection that it names in turn."""
+"""The catalog of a ``delta`` connection, with the credentials of the connection that the catalog's ``conn_id`` names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ def catalog_settings(value: Any, connection: Callable[[str], Any], storage_conn_
     """The settings that the extra of a connection holds under ``catalog``.
 
     Args:
-        value: A type alone, an object, or its text; its ``conn_id`` names the connection with the credentials.
-        connection: Airflow's connection of a name.
-        storage_conn_id: Whose keys Glue gets where ``conn_id`` names none.
+        value: The type as a string, a JSON object, or a JSON object as text; its ``conn_id`` names the connection with the
+            credentials.
+        connection: Returns Airflow's connection of an id.
+        storage_conn_id: The connection whose keys Glue gets if there is no ``conn_id``.
 
     Raises:
-        InvalidCatalogError: The settings are wrong, or hold credentials themselves.
+        InvalidCatalogError: The settings are invalid, or hold credentials themselves.
     """
     document = CatalogSettings.document(value)
     if "credentials" in document:
@@ -52,7 +53,7 @@ def _aws(connection: Any) -> Mapping[str, Any]:
 
 
 def _of_server(connection: Any, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Host and port as the uri, the password as the token, and the login as whose it is."""
+    """The settings plus the connection's host and port (``uri``), login (``principal``) and password (``token``)."""
     scheme = "thrift" if document.get("type") == "hive" else connection.schema or "https"
     host = (connection.host or "").rstrip("/")
     uri = host if "://" in host else f"{scheme}://{host}"

@@ -39,23 +39,23 @@ _MEANINGS_OF_NONE = {
     "pattern": ("a glob", "everything"),
     "txn": ("an application and a number", "a write that may be done twice"),
 }
-"""What must come of an argument that is given, or of a part of one, and what it would mean to leave it out.
+"""Arguments, and fields of their values, that must not become None once given: what is expected, and what None would mean.
 
-A DAG with ``render_template_as_native_obj`` may make it None, the result of a task that returned nothing, and ``expand``.
+None can come from a DAG with ``render_template_as_native_obj``, from a task that returned nothing, and from ``expand``.
 """
 
 _MEANINGS_IN_VALUES = {(SetDefault.type_name, "sql"): ("an expression", "no default")}
-"""Likewise of one type of value alone."""
+"""The same, for a field of one type of value only."""
 
 Operator = TypeVar("Operator")
 
 
 class CheckedOperatorMeta(BaseOperatorMeta):
-    """Makes operators that are checked as soon as they are complete."""
+    """Metaclass that checks an operator's arguments as soon as its constructor has finished."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - it is a metaclass
-        """The operator. Raises ``InvalidStatementError`` for arguments that no template can make right."""
-        _refuse_unknown(cls, kwargs)  # before Airflow misses the argument whose name is misspelled
+        """Make the operator. Raises ``InvalidStatementError`` for arguments that are wrong whatever templates render to."""
+        _refuse_unknown(cls, kwargs)  # before Airflow reports a misspelled argument as missing
         operator = super().__call__(*args, **kwargs)
         if kwargs.get(MAPPED_FLAG) and kwargs.get("where", "") is None:
             raise operator.invalid(_nothing("where", *_MEANINGS_OF_NONE["where"]))
@@ -65,28 +65,28 @@ class CheckedOperatorMeta(BaseOperatorMeta):
 
 
 class CheckedArguments(metaclass=CheckedOperatorMeta):
-    """A base of operators and sensors whose arguments are refused as early as can be.
+    """Base of operators and sensors that refuse invalid arguments as early as possible.
 
-    Flags, numbers and words are converted whenever they are set: in the constructor, and by Airflow when it has rendered a
-    template. A template, and what another task returns, stay as they are until then.
+    Flags, numbers and words are converted whenever they are set: in the constructor, and when Airflow has rendered their
+    templates. Until then, a template and the result of another task are kept as they are.
 
-    An operator's own ``template_fields`` are those of its class that were given: there is nothing to render in the others, and
-    Airflow's page of rendered templates shows what was asked for instead of twenty empty fields.
+    The ``template_fields`` of an instance are those fields of its class that were given: the others have nothing to render, and
+    would be empty rows on Airflow's page of rendered templates.
 
     Args:
-        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
+        retry_policy: Which errors are retried. Default: those that another try may overcome, such as a lost commit race.
     """
 
     template_fields: Sequence[str]
 
     argument_types: ClassVar[Mapping[str, Any]] = {}
-    """Name of an attribute to what it may be, as ``converted_value`` takes it."""
+    """Types by name of the attribute, as ``converted_value`` takes them."""
 
     failing_methods: ClassVar[Sequence[str]] = ("execute", "execute_complete")
-    """Those that Airflow calls, and whose errors end the task at once if a retry cannot help."""
+    """Methods that Airflow calls; before Airflow 3.3, their errors fail the task at once if a retry cannot help."""
 
     fails_fast: bool
-    """Whether an error that a retry cannot help is to end the task at once, where Airflow has no retry policies."""
+    """Whether an error that a retry cannot help fails the task at once, where Airflow has no retry policies."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -98,7 +98,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
         @failing_fast
         def render_template_fields(self, *args: Any, **kwargs: Any) -> Any:
-            """Render as every operator does; an argument that is wrong once rendered is wrong in each try."""
+            """Render as every operator does, but fail without a retry: an argument that renders wrongly does so in each try."""
             return super().render_template_fields(*args, **kwargs)  # type: ignore[misc]
 
     def __init__(self, *, retry_policy: RetryPolicy | None = DEFAULT, **kwargs: Any) -> None:
@@ -121,7 +121,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         """Raise ``InvalidStatementError`` for arguments that contradict each other, as far as they are known."""
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator, but texts of native DAGs to texts; a secret is masked wherever Airflow shows it."""
+        """Render as every operator does, but strings stay strings in native DAGs; mask secrets wherever Airflow shows them."""
         environment = text_environment(self, jinja_env) if isinstance(content, str) else None
         if environment is None:
             rendered = super().render_template(content, context, jinja_env, seen_oids)  # type: ignore[misc]  # of a mixin
@@ -131,7 +131,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         return rendered
 
     def refuse_lost_members(self, given: Any, rendered: Any) -> None:
-        """Raise ``InvalidStatementError`` where rendering has made None of a part of a value that must not be left out."""
+        """Raise ``InvalidStatementError`` if rendering has turned a field that must not be left out into None."""
         for name, wanted, meaning in _lost(given, rendered):
             raise self.invalid(_nothing(name, wanted, meaning))
 
@@ -142,7 +142,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
 
 def without_run(operator: Operator) -> Operator:
-    """The operator with templates in place of what other tasks return."""
+    """The operator, copied with ``LATER`` in place of the results of other tasks if it has any."""
     later = [name for name in operator.template_fields if _is_of_run(getattr(operator, name))]  # type: ignore[attr-defined]
     if not later:
         return operator
@@ -152,7 +152,7 @@ def without_run(operator: Operator) -> Operator:
 
 
 def _lost(given: Any, rendered: Any) -> Iterator[tuple[str, str, str]]:
-    """The parts of a value that are None once it is rendered, at any depth: name, what was wanted, what None would mean."""
+    """The fields, at any depth, that rendering turned into None: name, what was expected, what None would mean."""
     if is_statement_value(given) and type(rendered) is type(given):
         if isinstance(given, TableSource) and _point_of(rendered) is None and (name := _point_of(given)):
             yield name, "a version or a time", "the latest version"
@@ -171,12 +171,12 @@ def _lost(given: Any, rendered: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _point_of(source: TableSource) -> str | None:
-    """The field that says which version is read."""
+    """The field that selects the version; None for the latest version."""
     return next((name for name in ("version", "timestamp") if getattr(source, name) is not None), None)
 
 
 def _nothing(name: str, wanted: str, meaning: str) -> str:
-    """That an argument came to None, as the detail of an error."""
+    """Detail of the error for an argument that rendered to None."""
     return f"{name} must render to {wanted}, but its template, or the task it comes from, gave None, which would mean {meaning}"
 
 
@@ -190,7 +190,7 @@ def _is_of_run(value: Any) -> bool:
 
 
 def _is_resolved_later(value: Any) -> bool:
-    """Whether the value, or a member of it, is an argument of a mapped task group or of the DAG, which refers to no task."""
+    """Whether the value or a member of it is an argument of a mapped task group or of the DAG; these refer to no task."""
     if isinstance(value, Mapping):
         return any(map(_is_resolved_later, value.values()))
     if isinstance(value, list | tuple):
@@ -207,9 +207,10 @@ def _refuse_unknown(operator: Any, arguments: Iterable[str]) -> None:
 
 
 def _meant(operator: Any, name: str) -> str:
-    """The end of an error's text: the argument that was meant, or those that not every operator has.
+    """The end of an error's text: the argument that was probably meant, or else the operator's own arguments.
 
-    Those of Airflow's own base are not asked: one of so many resembles anything, as ``pre_execute`` does ``predicate``.
+    Arguments of Airflow's base class are never suggested: among so many, one resembles anything, as ``pre_execute`` does
+    ``predicate``.
     """
     ours = [base for base in operator.__mro__ if not base.__module__.startswith("airflow.sdk.")]
     special = takewhile(lambda base: CheckedArguments not in base.__bases__, ours)

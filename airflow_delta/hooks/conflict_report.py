@@ -1,4 +1,4 @@
-"""A conflict as Airflow shows it: in an XCom, in an alert."""
+"""Commit conflicts as Airflow shows them: in an XCom and in alerts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from airflow_delta.hooks.xcoms import push_xcom, xcom_value
 from airflow_delta.jobs.best_effort import BestEffort
 
 CONFLICT_KEY = "delta_conflict"
-"""The XCom of a conflict, and the name by which the templates of alerts know it."""
+"""Key of a conflict's XCom, and name of the conflict in the templates of alerts."""
 
 
 def conflict_report(error: DeltaError) -> dict[str, Any]:
-    """An error's fields as one flat JSON object: ``code``, ``text``, ``table`` and what else the error knows.
+    """An error's fields as one flat JSON object: ``code``, ``text``, ``table`` and the error's other attributes.
 
     A conflict has ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
-    ``run_id``, ... when the winner was a task of ours, else empty), ``winning_job`` (as the winner's engine calls it; None for
-    none), ``rule`` (the conflict rule that forbids the commit, as ``CommitConflictError`` says), ``path``, ``partition``.
+    ``run_id``, ... if a task of this provider made the winning commit, else empty), ``winning_job`` (the winning job as its
+    engine names it; None if it names no job), ``rule`` (the conflict rule that forbids the commit, as ``CommitConflictError``
+    says), ``path``, ``partition``.
     """
     report: dict[str, Any] = {"code": error.code, "text": str(error), **error.attributes()}
     if isinstance(error, CommitConflictError):
@@ -40,7 +41,7 @@ def conflict_report(error: DeltaError) -> dict[str, Any]:
 def report_conflicts(context: Context) -> Iterator[None]:
     """Push the report of a conflict that is raised in the body as the task's XCom ``delta_conflict``.
 
-    It also has ``lost_ms``: how many milliseconds the task spent in this try, or in this part of it.
+    The XCom also has ``lost_ms``: the milliseconds that the task spent in the body before the conflict.
     """
     began = time.monotonic()
     try:

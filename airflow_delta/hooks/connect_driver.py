@@ -1,8 +1,8 @@
-"""The driver of a job over Spark Connect: a process beside the worker.
+"""The driver of a job over Spark Connect: a child process of the worker.
 
-Not the worker's own process: a SIGTERM there only calls ``on_kill`` and returns to the statement, which may wait in C code for
-an answer of the server; classic Spark and Spark Connect do not share a process; and a driver must not have the environment of
-a worker. A child can be ended at any time, and takes neither the task nor its report along.
+It is not the worker's own process, for three reasons: a SIGTERM there only calls ``on_kill`` and returns to the statement,
+which may be waiting in C code for the server; classic Spark and Spark Connect cannot share a process; and a driver must not
+have the environment of a worker. A child can be ended at any time without ending the task, which still reports how it went.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from airflow_delta.shipping.archive import build_archive
 COMMAND = (sys.executable, "-u", "-P", "-m", "airflow_delta.jobs.connect")
 
 GRACE = 4.0
-"""Seconds between the request to end and SIGKILL, in which the driver interrupts what runs on the server."""
+"""Seconds between SIGTERM and SIGKILL, in which the driver interrupts its operations on the server."""
 
 _logger = logging.getLogger(__name__)
 
 
 class ConnectDriver:
-    """One run of the program ``airflow_delta.jobs.connect``; it ends with the context, and when this process does.
+    """One run of the program ``airflow_delta.jobs.connect``; it ends when the context exits, and when this process ends.
 
     Args:
-        remote: What ``SPARK_REMOTE`` must be; a secret.
-        settings: Of the session.
-        env_vars: Variables that the driver gets beside those of any driver.
-        token: The task's idempotency token, by which a later try knows the process.
+        remote: Value of ``SPARK_REMOTE``; a secret.
+        settings: Spark settings of the session.
+        env_vars: Environment variables that the driver gets in addition to those of every driver.
+        token: The task's idempotency token, by which a later try recognizes the process.
     """
 
     def __init__(self, *, remote: str, settings: Mapping[str, str], env_vars: Mapping[str, str], token: str) -> None:
@@ -49,7 +49,7 @@ class ConnectDriver:
         environment = environment_beside_worker()
         package = str(Path(airflow_delta.__file__).parents[1])
         path = os.pathsep.join([package, *filter(None, [environment.get("PYTHONPATH")])])
-        self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
+        self._process = subprocess.Popen(  # noqa: S603 - this package's program, no shell
             (*COMMAND, DRIVER_ARGUMENT, token),
             env=environment | {"PYTHONPATH": path} | dict(env_vars) | {"SPARK_REMOTE": remote},
             stdin=subprocess.PIPE,
@@ -63,19 +63,21 @@ class ConnectDriver:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.kill()  # if it has not ended: after execution_timeout, or an error before its job
+        self.kill()  # it may still run after execution_timeout, or an error before its job
 
     def run(self, spec: JobSpec, private: Path) -> DriverLostError | None:
-        """Let it run its job, and pass on to the log what it prints; an error unless it succeeds, which a document may explain.
+        """Run the job and log what the driver prints; return an error if the driver failed, None if it succeeded.
+
+        The result document of the job, if there is one, may explain the failure better than the returned error.
 
         Args:
-            spec: What to do.
-            private: A directory of this user alone.
+            spec: The job.
+            private: A directory that only this user can access, for the archive of the package.
         """
         job = ConnectJob(spec=spec.to_text(), archive=str(build_archive(private)), settings=self._settings)
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
-        with suppress(BrokenPipeError):  # it has ended, as its exit code says
+        with suppress(BrokenPipeError):  # the driver has already ended; its exit code says how
             self._process.stdin.write(job.to_text())
             self._process.stdin.flush()
         for line in self._process.stdout:
@@ -91,7 +93,7 @@ class ConnectDriver:
         return DriverLostError(table=spec.statement.table, detail=detail)
 
     def kill(self) -> None:
-        """End it, and with it what it runs on the server; does nothing when it has ended."""
+        """End the driver and what it runs on the server; does nothing if it has already ended."""
         self._is_killed = True
         self._process.terminate()
         with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Connections of type ``spark_connect``: where the server is, and who asks."""
+"""Connections of type ``spark_connect``: the server's address, and the user, token and headers sent to it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from airflow_delta.hooks.storage_connection import extra_of
 CONN_TYPE = "spark_connect"
 
 _CLIENT = ("pyspark", "pandas", "grpc", "grpc_status")
-"""Modules that Spark Connect's client imports; pip's pyspark alone comes without the last two."""
+"""Modules that Spark Connect's client imports; ``pip install pyspark`` alone does not install all of them."""
 
 _HEADER = "x-"
-"""What the names of extras begin with that are sent to the server as headers, such as ``x-databricks-cluster-id``."""
+"""Prefix of the extras that are sent to the server as headers, such as ``x-databricks-cluster-id``."""
 
 _HEADER_NAME = re.compile(r"x-[a-z0-9._-]+(?<!-bin)")
-"""What gRPC takes for the name of a header whose value is a text."""
+"""Names that gRPC accepts for a header whose value is text."""
 
 _PRINTABLE = re.compile(r"[ -~]*")
-"""What it takes for the value."""
+"""Values that gRPC accepts for such a header."""
 
 
 def server_address(conn_id: str, connection: Any) -> str:
@@ -62,9 +62,9 @@ def server_address(conn_id: str, connection: Any) -> str:
 
 
 def server_url(connection: Any, address: str) -> str:
-    """The address as ``SPARK_REMOTE`` takes it, with user, token, ``use_ssl`` and the extras that are headers: a secret.
+    """The URL for ``SPARK_REMOTE``: the address with user, token, ``use_ssl`` and the extras that are headers; a secret.
 
-    As ``SparkConnectHook`` makes it, which knows no headers, and whose URL a slash in user or token would end.
+    ``SparkConnectHook`` builds the same URL, but without headers, and a slash in its user or token would end the URL.
 
     Raises:
         SparkTargetError: A header, the token, or ``use_ssl`` is not what the server's client can send.
@@ -89,7 +89,7 @@ def server_url(connection: Any, address: str) -> str:
 
 
 def _check_headers(conn_id: str, texts: Mapping[str, str]) -> None:
-    """Refuse what gRPC would only refuse at the first request, where it looks like a server that is not there."""
+    """Refuse headers that gRPC would refuse only at the first request, with an error that looks like an unreachable server."""
     names = [name for name in texts if name != "token" and _HEADER_NAME.fullmatch(name) is None]
     if names:
         raise SparkTargetError(

@@ -39,21 +39,22 @@ _QUOTED_PATH = re.compile(r"delta\.`([^`]*/[^`]*)`", re.IGNORECASE)
 class DeltaHook(BaseHook):
     """The tables of one ``delta`` connection.
 
-    The connection's host is the table root, below which relative names of tables lie. Its extra may hold:
+    The connection's host is the table root, below which tables with relative paths lie. Its extra may hold:
 
     * ``storage_conn_id``: the connection of the object store, of the type ``aws``, ``google_cloud_platform``, ``wasb``,
       ``adls`` or ``azure_data_lake``; without it the identity of the machine is used.
     * ``storage_options``: more options of the store's fsspec filesystem, as an object. No secrets.
-    * ``allowed_prefixes``: a list of the places outside of their roots from which tables may read files, as shallow clones of
-      other engines need it.
+    * ``allowed_prefixes``: a list of locations outside of a table's root from which it may read files, as shallow clones made
+      by other engines need.
     * ``scratch_uri``: where jobs leave their results.
-    * ``catalog``: where tables have names: ``glue``, or an object with ``type``, ``uri`` and so on. ``schema.table`` is then a
-      name everywhere a table is named; without it, a relative path.
+    * ``catalog``: the catalog in which tables have names: ``glue``, or an object with ``type``, ``uri`` and so on. With a
+      catalog, ``schema.table`` is a name wherever a table is given; without one, it is a relative path.
     * ``workers_see_tables``: false where only Spark has access to the tables. Then only jobs read tables, ``scratch_uri`` is
-      required, and what reads a table from the worker (sensors, ``engine="worker"``) is refused.
+      required, and everything that reads a table in the worker (sensors, ``engine="worker"``) is refused.
 
     Args:
-        delta_conn_id: The connection. A missing ``delta_default`` means: tables by their full URIs, ambient credentials.
+        delta_conn_id: The connection. If ``delta_default`` does not exist, tables are given by full URIs and read with ambient
+            credentials.
     """
 
     conn_name_attr = "delta_conn_id"
@@ -79,7 +80,7 @@ class DeltaHook(BaseHook):
                     '\'{"conn_type": "delta", "host": "s3://lake", "extra": {"storage_conn_id": "aws_default"}}\'',
                 ) from None
             return None
-        if found.conn_type not in {None, "", self.conn_type}:  # the keys of an object store would go unused, unnoticed
+        if found.conn_type not in {None, "", self.conn_type}:  # the keys of an object store would silently go unused
             raise self._error(
                 f"expected the type {self.conn_type}, found {found.conn_type}",
                 f"create one of that type; {self.delta_conn_id} is its storage_conn_id where it has the keys of a store",
@@ -92,22 +93,22 @@ class DeltaHook(BaseHook):
 
     @cached_property
     def table_root(self) -> str | None:
-        """URI below which relative names of tables lie; None when the connection has none."""
+        """URI below which tables with relative paths lie; None if the connection has no host."""
         root = checked_place(self.delta_conn_id, "the host (table root)", self._connection.host if self._connection else None)
         return root.rstrip("/") if root else None
 
     def table_uri(self, table: str) -> str:
-        """The URI of a table: as given, where the catalog says, or below the table root where it is a relative path.
+        """The URI of a table: as given, as the catalog has it, or below the table root for a relative path.
 
         Raises:
-            InvalidStatementError: It is no text, or a path as only SQL texts name it.
-            RelativePathError: It is relative, and the connection has no table root; or it is what a template without a value
-                renders to, which would be a table of that name.
-            DeltaConnectionError: The connection is missing, or its table root is relative itself.
-            TableNameNotFoundError: The catalog does not know the name; and the other errors of ``catalogs.errors``.
+            InvalidStatementError: The table is not a string, or is a path written as in SQL, with ``delta.`` and backquotes.
+            RelativePathError: The path is relative, and the connection has no table root; or it is ``None``, which a template
+                without a value renders to, and which would be taken for a table of that name.
+            DeltaConnectionError: The connection is missing, or its table root is a relative path.
+            TableNameNotFoundError: The catalog does not have the name. The other errors of ``catalogs.errors`` are raised, too.
         """
         require_type("the URI of a table", "table", table, str)
-        if (quoted := _QUOTED_PATH.fullmatch(table)) is not None:  # it would be a relative path
+        if (quoted := _QUOTED_PATH.fullmatch(table)) is not None:  # would be taken for a relative path
             detail = f"{shortened(table)} is how SQL texts name a path; write {quoted[1]}"
             raise InvalidStatementError(statement="the URI of a table", detail=detail)
         name = self.table_name(table)
@@ -121,14 +122,14 @@ class DeltaHook(BaseHook):
         return without_dots(uri) if scheme_of(uri) == "file" else uri
 
     def resolve_table_uris(self, statement: Value, known: Mapping[str, str] | None = None) -> Value:
-        """The statement with each table name in it replaced by its URI; what it creates need not be in the catalog yet.
+        """The statement with each table name in it replaced by its URI; tables that it creates need not be in the catalog yet.
 
-        Names of the catalog ``spark`` stay: only the job knows them. Tables that a query names become views of it.
+        Names of the catalog ``spark`` stay: only the job can resolve them. Tables that a query names become views of the query.
 
         Args:
-            statement: Whose tables.
-            known: URIs that names in it were replaced by before, which they keep. Its job has begun with them and with its
-                views: nothing that its queries name is looked up again.
+            statement: The statement.
+            known: URIs by name, from when the statement's job was started: these names keep their URIs, and names in queries
+                are not looked up again, because the job already has its views.
         """
         if known is None:
             statement = self._with_named_views(statement)
@@ -149,7 +150,7 @@ class DeltaHook(BaseHook):
 
     @property
     def resolved_tables(self) -> Mapping[str, str]:
-        """The URIs that names in statements were replaced by, those in their queries included."""
+        """URIs by the names that they replaced in statements, including names in queries."""
         return dict(self._resolved)
 
     @cached_property
@@ -161,7 +162,7 @@ class DeltaHook(BaseHook):
 
     @cached_property
     def catalog_settings(self) -> CatalogSettings | None:
-        """How the catalog is reached, with credentials: never to be shown or sent. Raises ``InvalidCatalogError``."""
+        """How the catalog is reached, with credentials: never show or send it. Raises ``InvalidCatalogError``."""
         from airflow_delta.hooks.catalog_connection import catalog_settings
 
         configured = self._extra.get("catalog")
@@ -177,24 +178,24 @@ class DeltaHook(BaseHook):
 
     @property
     def catalog_label(self) -> str:
-        """What results call the catalog; empty without one."""
+        """The label of the catalog in results; empty without a catalog."""
         if self.has_session_catalog:
             return "spark"
         return "" if self.catalog is None else self.catalog.label
 
     @property
     def has_session_catalog(self) -> bool:
-        """Whether names are those of the session of each job, which alone can resolve them, and publishes under them."""
+        """Whether the catalog is ``spark``: only the Spark session of a job can then resolve names and publish under them."""
         from airflow_delta.catalogs.settings import CatalogSettings
 
         configured = self._extra.get("catalog")
         return bool(configured) and CatalogSettings.document(configured).get("type") == "spark"
 
     def table_name(self, table: str) -> TableName | None:
-        """The name that a text is in the catalog of the connection; None for a path, or without a catalog.
+        """The text as a name in the connection's catalog; None for a path, or without a catalog.
 
         Raises:
-            InvalidTableNameError: It is neither.
+            InvalidTableNameError: The text is neither a path nor a name.
         """
         from airflow_delta.catalogs.table_name import TableName, is_path
 
@@ -205,9 +206,9 @@ class DeltaHook(BaseHook):
         return self.has_session_catalog and self.table_name(table) is not None
 
     def delta_table_named(self, parts: tuple[str, ...]) -> str | None:
-        """The name in a query, by its parts, as statements have it; None where the catalog has no Delta table of it.
+        """The name of a table in a query, joined from its parts; None if the catalog has no Delta table of that name.
 
-        Such a name is left to Spark. Raises the errors of ``catalogs.errors`` where the catalog does not say.
+        Names without a Delta table are left to Spark. Raises the errors of ``catalogs.errors`` if the catalog cannot be asked.
         """
         from airflow_delta.catalogs.entry import DELTA
         from airflow_delta.catalogs.errors import InvalidTableNameError
@@ -218,7 +219,7 @@ class DeltaHook(BaseHook):
         try:
             name = TableName(*reversed(parts))
             entry = self.catalog.find(name)
-        except InvalidTableNameError:  # of another catalog of Spark
+        except InvalidTableNameError:  # a name in another of Spark's catalogs
             return None
         return str(name) if entry is not None and entry.provider == DELTA else None
 
@@ -231,11 +232,11 @@ class DeltaHook(BaseHook):
         return found
 
     def name_in_catalog(self, text: str) -> TableName:
-        """The name that a text has to be.
+        """The text as a name in the connection's catalog; anything else is an error.
 
         Raises:
-            DeltaConnectionError: It is a path, or the connection has no catalog.
-            InvalidTableNameError: It is neither.
+            DeltaConnectionError: The text is a path, the connection has no catalog, or only jobs can resolve its names.
+            InvalidTableNameError: The text is neither a path nor a name.
         """
         if self.is_session_name(text):
             detail = f"only jobs know {text[:100]}, a name of the catalog spark, and this task needs it in the worker"
@@ -249,7 +250,7 @@ class DeltaHook(BaseHook):
         return name
 
     def _location(self, name: TableName, *, may_be_new: bool) -> str:
-        """Where the table of a name lies, or will: below its schema's location, or else below the table root."""
+        """The location of a name's table; a new table goes below its schema's location, or else below the table root."""
         from airflow_delta.catalogs.catalog import resolve
         from airflow_delta.catalogs.entry import plain_location, without_file_scheme
         from airflow_delta.catalogs.errors import TableNameNotFoundError
@@ -262,7 +263,7 @@ class DeltaHook(BaseHook):
             if not may_be_new:
                 raise
         else:
-            self._managed.pop(plain_location(entry.location), None)  # it may have been another table before
+            self._managed.pop(plain_location(entry.location), None)  # another table may have been there before
             self.remember_managed(filter(None, [ManagedTable.of(entry)]))
             return entry.location
         below_root = None if self.table_root is None else f"{self.table_root}/{self._folder(name)}/{name.table}"
@@ -273,7 +274,7 @@ class DeltaHook(BaseHook):
         return without_file_scheme(location)
 
     def _folder(self, name: TableName) -> str:
-        """The folder of a schema below the table root, which schemas of one name in two catalogs of Unity do not share."""
+        """The folder of a schema below the table root; schemas of the same name in two Unity catalogs get different folders."""
         settings = self.catalog_settings
         own = settings.name if settings is not None and settings.type == "unity" else name.catalog
         is_own = name.catalog is None or name.catalog.lower() == (own or "").lower()
@@ -281,23 +282,23 @@ class DeltaHook(BaseHook):
 
     @property
     def managed_tables(self) -> tuple[ManagedTable, ...]:
-        """The tables that this hook has resolved whose commits their catalog ratifies: it opens them through the catalog."""
+        """Tables, among those that this hook has resolved, whose commits their catalog ratifies; they are opened through it."""
         return tuple(self._managed.values())
 
     def remember_managed(self, tables: Iterable[ManagedTable]) -> None:
-        """Open these through the catalog too, where they are named by their locations."""
+        """From now on, open these tables through their catalog, too, if they are given by their locations."""
         from airflow_delta.catalogs.entry import plain_location
 
         self._managed |= {plain_location(table.location): table for table in tables}
 
     @property
     def scratch_uri(self) -> str | None:
-        """Where jobs leave results, if the connection says so."""
+        """URI of the location for job results; None if the connection has none."""
         return checked_place(self.delta_conn_id, "scratch_uri", self._extra.get("scratch_uri"))
 
     @cached_property
     def allowed_prefixes(self) -> tuple[str, ...]:
-        """Places outside of their roots from which tables may read files, as the connection says."""
+        """URIs of locations outside of a table's root from which it may read files."""
         try:
             return parsed_prefixes(self._extra.get("allowed_prefixes") or [], "allowed_prefixes")
         except InvalidStatementError:
@@ -305,7 +306,7 @@ class DeltaHook(BaseHook):
 
     @property
     def workers_see_tables(self) -> bool:
-        """Whether Airflow's workers have access to the tables, as the connection says, or else ``[delta]``."""
+        """Whether Airflow's workers have access to the tables: as set by the connection, or else by ``[delta]``."""
         configured = self._extra.get("workers_see_tables")
         if configured in (None, ""):
             return conf.getboolean("delta", "workers_see_tables", fallback=True)
@@ -321,7 +322,7 @@ class DeltaHook(BaseHook):
         service, options = self._storage_connection or (root.service if root else None, {})
         options = _merged(options, self._own_options)
         if options and root and root.account and account_of(options) is None:
-            options["account_name"] = root.account  # or they would go to any account
+            options["account_name"] = root.account  # or they would be sent to any account
         for secret in secrets_of(options):
             mask_secret(secret)
         return service, options
@@ -351,8 +352,8 @@ class DeltaHook(BaseHook):
     def storage_options(self, uri: str) -> Mapping[str, Any] | None:
         """Credentials and endpoint of the store of a table or file, as fsspec takes them; None for the ambient ones.
 
-        Of the root of a table whose catalog vends credentials, those that hold when they are used. They hold secrets: never
-        show or send them.
+        For the root of a table whose catalog vends credentials, these are the vended ones, renewed before they expire. The
+        options hold secrets: never show or send them.
         """
         own, table = self._own_storage_options(uri), self._managed_at(uri)
         if table is None:
@@ -362,7 +363,7 @@ class DeltaHook(BaseHook):
         return vended_with(uri, own, table.vended_options(self.catalog_settings, hide=mask_secret))
 
     def _own_storage_options(self, uri: str) -> Mapping[str, Any] | None:
-        """Those of the connection."""
+        """The storage options of the connection; None if they are for another location."""
         location = ObjectLocation.from_uri(uri)
         service, options = self._storage
         is_ours = location is not None and service in {None, location.service} and are_for(options, location)
@@ -375,7 +376,7 @@ class DeltaHook(BaseHook):
         return dict.fromkeys(ObjectService if service is None else [service], options) if options else {}
 
     def log_store(self, table: str) -> LogStore:
-        """The files of a table, and of one that its catalog manages what that has ratified.
+        """The files of a table; for one that a catalog manages, also the commits that the catalog has ratified.
 
         Raises as ``log_store_for``, and ``TablesNotVisibleError``.
         """
@@ -395,7 +396,7 @@ class DeltaHook(BaseHook):
         return managed.log_store(open_files, self.catalog_settings, hide=mask_secret)
 
     def _managed_at(self, uri: str) -> ManagedTable | None:
-        """The managed table whose root this is, where this hook knows it."""
+        """The managed table with this root; None if this hook has resolved no such table."""
         from airflow_delta.catalogs.entry import plain_location
 
         return self._managed.get(plain_location(uri)) if self._managed else None
@@ -423,7 +424,7 @@ class DeltaHook(BaseHook):
 
 
 def _merged(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Both; ``more`` wins, also inside objects such as ``client_kwargs``."""
+    """Both mappings merged; ``more`` wins, also inside objects such as ``client_kwargs``."""
     both = {
         name: {**options[name], **value} if isinstance(value, Mapping) and isinstance(options.get(name), Mapping) else value
         for name, value in more.items()

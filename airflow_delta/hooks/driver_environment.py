@@ -1,7 +1,7 @@
-"""The environment of ``spark-submit`` and of the driver beside the worker: what they need, not all that Airflow has.
+"""The environment of ``spark-submit`` and of a driver beside the worker: only the variables that they need.
 
-A worker's environment holds Airflow's own secrets: connections, the Fernet key, the database. The code of a job, and SQL that
-comes with a table, have no business with them.
+A worker's environment holds Airflow's own secrets: connections, the Fernet key, the URL of the database. The code of a job, and
+SQL expressions stored in a table, must not get at them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_delta.hooks.airflow_features import supervisor_pid
 from airflow_delta.jobs.worker_processes import VARIABLE, WorkerProcesses
 
 SETTING = "driver_environment"
-"""Option of ``[delta]``: further names, with commas between; one with ``*`` at its end stands for all that begin so."""
+"""Option of ``[delta]``: further names, separated by commas; a ``*`` at the end of a name makes it a prefix."""
 
 NAMES = frozenset(
     {
@@ -35,15 +35,15 @@ PREFIXES = (
     *("AWS_", "AZURE_", "GOOGLE_", "GCLOUD_", "GCE_", "GCP_", "CLOUDSDK_", "IDENTITY_"),
     *("LC_", "LD_", "DYLD_", "ARROW_", "OMP_", "AIRFLOW_DELTA_", "AIRFLOW_CTX_"),
 )
-"""Beginnings of names, in any case: Spark and Hadoop, the machine's identity, languages, libraries, the ids of the task."""
+"""Prefixes of names, in any case: Spark and Hadoop, the machine's identity, languages, libraries, the ids of the task."""
 
 
 def driver_environment(environment: Mapping[str, str], *, further: Iterable[str] = ()) -> dict[str, str]:
-    """The variables that a driver gets of these.
+    """The worker's variables that a driver gets.
 
     Args:
-        environment: A worker's.
-        further: Other names that it needs, ``*`` at the end for all that begin so.
+        environment: The worker's environment.
+        further: Further names; a ``*`` at the end makes a name a prefix.
     """
     wanted = [name.strip().upper() for name in further if name.strip()]
     names = NAMES.union(wanted)
@@ -54,7 +54,7 @@ def driver_environment(environment: Mapping[str, str], *, further: Iterable[str]
 def environment_beside_worker() -> dict[str, str]:
     """The variables that a driver beside this worker gets, with those that ``[delta] driver_environment`` names.
 
-    One of them tells it the processes of this task, of which none may end before it.
+    One of the variables lists the processes of this task: if one of them ends, the driver ends itself.
     """
     worker = WorkerProcesses.of(*filter(None, [os.getpid(), supervisor_pid()]))
     further = conf.get("delta", SETTING, fallback="").split(",")
@@ -63,8 +63,8 @@ def environment_beside_worker() -> dict[str, str]:
 
 
 def ending_of(code: int) -> str:
-    """How a process ended that returned this, which is not 0; a negative number is that of a signal."""
+    """How a process with this return code ended: not 0; a negative code is the number of a signal."""
     if code > 0:
         return f"exit code {code}"
-    named = -code in [*signal.Signals]  # not those for real time
+    named = -code in [*signal.Signals]  # real-time signals have no name
     return f"it was killed by {signal.Signals(-code).name if named else f'signal {-code}'}"

@@ -1,4 +1,4 @@
-"""What a task remembers of a name that it drops: behind the drop no catalog says any more where the table lay."""
+"""What a task remembers about a name that it drops: after the drop, the catalog no longer has the table's location."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class DroppedName:
 
     Attributes:
         location: URI of its root.
-        table_id: Delta's id, as the catalog had it; None where it had none.
-        version: The version that the catalog had.
+        table_id: The table's id in its Delta metadata, as the catalog had it; None if it had no id.
+        version: The table's version, as the catalog had it; None if it had no version.
     """
 
     location: str
@@ -33,23 +33,25 @@ class DroppedName:
     version: int | None
 
     def is_same_table(self, other: DroppedName) -> bool:
-        """Whether it is the table that an earlier try meant, and not one that got the name since."""
+        """Whether both are the same table; the name may have gone to another table since an earlier try."""
         return (self.location, self.table_id) == (other.location, other.table_id)
 
     @classmethod
     def from_json(cls, document: Any) -> Self | None:
-        """What was remembered; None where it is nothing."""
+        """The remembered table; None if the document is something else."""
         known = {member.name for member in fields(cls)}
         return cls(**document) if isinstance(document, Mapping) and document.keys() == known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedNames:
-    """The memory of one task run, as far as it concerns one name.
+    """What one task remembers about one name over its tries.
 
     Attributes:
-        store: None where nothing can be stored: before Airflow 3.3, with neither scratch location nor table root.
-        key: Of the name, and where a cleared task drops again, of the time between two clears.
+        store: Where it is stored; None if nothing can be stored: before Airflow 3.3, without a scratch location and a table
+            root.
+        key: Key in the store: made of the name and, if a cleared task drops again, of ``ti.max_tries``, which each clear
+            changes.
         is_retry: Whether this is not the first try.
     """
 
@@ -59,7 +61,7 @@ class DroppedNames:
 
     @classmethod
     def of_task(cls, context: Context, hook: DeltaHook, name: TableName, *, scratch_uri: str | None, on_clear: OnClear) -> Self:
-        """The memory of this task: in Airflow's own store, or in a file of the scratch location or the table root."""
+        """The memory of this task: in Airflow's own store, or in a file below the scratch location or the table root."""
         ti, store = context["ti"], context.get("task_state_store")
         key = f"airflow_delta.drop.{name}" if on_clear == "reuse" else f"airflow_delta.drop.{name}.{ti.max_tries}"
         file = None if store else _file(context, hook, scratch_uri, is_kept=on_clear == "reuse")
@@ -67,20 +69,20 @@ class DroppedNames:
 
     @property
     def may_be_forgotten(self) -> bool:
-        """Whether an earlier try may have dropped the name, and nothing says so."""
+        """Whether an earlier try may have dropped the name without a record of it: in a retry without a store."""
         return self.store is None and self.is_retry
 
     def remember(self, dropped: DroppedName) -> None:
-        """Store what the name is of, before it is dropped."""
+        """Store which table the name stands for, before the name is dropped."""
         if self.store is not None:
             self.store.set(self.key, asdict(dropped))
 
     @contextmanager
     def forgotten_if_refused(self, *, had_name: bool) -> Iterator[None]:
-        """Forget the name again where the catalog answers that it does not drop it: a later try must not take it for dropped.
+        """Delete the record if the catalog refuses to drop the name, so that a later try does not take it for dropped.
 
         Args:
-            had_name: Whether it was this try that found the name; else an earlier one may have dropped it.
+            had_name: Whether this try found the name in the catalog; if not, an earlier try may have dropped it.
         """
         from airflow_delta.catalogs.errors import CatalogAccessDeniedError, CatalogRequestError
 
@@ -92,12 +94,15 @@ class DroppedNames:
             raise
 
     def earlier(self) -> DroppedName | None:
-        """What an earlier try was about to drop; None for nothing."""
+        """The table whose name an earlier try was about to drop; None without a record."""
         return None if self.store is None else DroppedName.from_json(self.store.get(self.key))
 
 
 def _file(context: Context, hook: DeltaHook, scratch_uri: str | None, *, is_kept: bool) -> StateFile | None:
-    """The file of this task; unless it is kept over clears, that of a run which was deleted and made again is another one."""
+    """The state file of this task.
+
+    Unless it is kept over clears, a DAG run that was deleted and created again gets a new file.
+    """
     from airflow_delta.core.storage.resolve import log_store_for
 
     root = hook.table_root if hook.workers_see_tables else None

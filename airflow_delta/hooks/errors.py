@@ -5,12 +5,12 @@
     DeltaError
     ├── DeltaConnectionError   the connection of the tables, or of their storage, cannot be used
     ├── TablesNotVisibleError  the workers have no access to the tables
-    ├── ExposedSecretError     a secret is where others can read it
+    ├── ExposedSecretError     a secret is in a place where others can read it
     ├── SparkTargetError       the Spark connection cannot run the job
     ├── ScratchUriNeededError  the job has no location for its result
     ├── JobNotSubmittedError   the job whose result is expected was not submitted
     ├── AirflowFeatureMissingError  an argument needs a newer Airflow
-    ├── StateFileError         what a task is to remember cannot be kept           (retryable)
+    ├── StateFileError         the state of a task or watcher cannot be stored     (retryable)
     └── DriverLostError        the driver ended, or was ended, without a result   (retryable)
 """
 
@@ -22,7 +22,7 @@ from airflow_delta.catalogs.errors import CatalogUnavailableError
 from airflow_delta.core.errors import CredentialsExpiredError, DeltaError
 
 MAY_PASS = (OSError, CredentialsExpiredError, CatalogUnavailableError)
-"""What a wait waits for, too; errors of object stores that are away (``StorageUnavailableError``) are an ``OSError``."""
+"""Errors that a sensor or trigger waits out; an unreachable object store (``StorageUnavailableError``) is an ``OSError``."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,7 +43,7 @@ class DeltaConnectionError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TablesNotVisibleError(DeltaError):
-    """A worker was to read a table, but workers have no access to tables, as the connection or the configuration says."""
+    """A worker needs to read a table, but the connection or the configuration says that workers have no access to tables."""
 
     code = "DELTA_TABLES_NOT_VISIBLE"
     message = (
@@ -59,7 +59,7 @@ class ExposedSecretError(DeltaError):
     """A secret would become an argument or a setting of Spark, which others can read.
 
     Attributes:
-        places: Where.
+        places: Where the secrets were found; never the secrets.
     """
 
     code = "DELTA_EXPOSED_SECRET"
@@ -90,7 +90,7 @@ class SparkTargetError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ScratchUriNeededError(DeltaError):
-    """The job has no location for its result: the default is beside the table, but there is no table, or it cannot be seen."""
+    """The job has no location for its result: the default is below the table, which does not exist or cannot be read here."""
 
     code = "DELTA_SCRATCH_URI_NEEDED"
     message = "the job of {table} needs a scratch_uri for its result: {detail}"
@@ -127,12 +127,12 @@ class JobNotSubmittedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class AirflowFeatureMissingError(DeltaError):
-    """This version of Airflow cannot do it; found when the DAG is parsed.
+    """An argument needs a feature that this version of Airflow does not have; found when the DAG is parsed.
 
     Attributes:
-        feature: The argument that requests it.
+        feature: The argument that needs the feature.
         version: The version of Airflow.
-        needed: The first version that can.
+        needed: The first version that has the feature.
     """
 
     code = "DELTA_AIRFLOW_FEATURE_MISSING"
@@ -145,10 +145,10 @@ class AirflowFeatureMissingError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StateFileError(DeltaError):
-    """The file in which a task or a watcher remembers what it did, before Airflow 3.3, cannot be read or written.
+    """The file in which a task or a watcher keeps its state, before Airflow 3.3, cannot be read or written.
 
     Attributes:
-        place: The folder that holds it, or would.
+        place: The folder of the file.
     """
 
     code = "DELTA_STATE_FILE"

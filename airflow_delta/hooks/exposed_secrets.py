@@ -17,16 +17,16 @@ from airflow_delta.hooks.spark_target import SparkTarget
 from airflow_delta.jobs.secret_forms import is_harmless, named_secrets_in, secrets_in
 from airflow_delta.jobs.secret_names import is_secret_name, only_describes
 
-_LONGEST = 1_000_000  # characters of one text that are looked at
+_LONGEST = 1_000_000  # most characters of one text that are searched
 _SHORTEST_KNOWN = 12
-"""Characters of a whole value that Airflow masks already; what is shorter may be a common word."""
+"""A value that Airflow already masks counts as a secret from this many characters on; a shorter one may be a common word."""
 
 _PROBE = "a probe that no connection has"
 _NO_SECRETS = re.compile(r"(?i)prox(?:y|ies)|service.account|(?:de)?tokeni[sz]\w*")
-"""Parts of names that Airflow takes for secret, or that hold a word that it does: those of hosts, users, tokenizers."""
+"""Parts of names that contain one of Airflow's secret words without being secret: proxies, service accounts, tokenizers."""
 
 _SETTINGS = frozenset({"options", "properties", "arguments"})
-"""Fields of statements whose names are those of settings or parameters; in other mappings they are columns, the values SQL."""
+"""Fields of statements whose keys are names of settings; in other mappings, the keys are columns and the values SQL."""
 
 _IN_SQL = frozenset({"query", "dbtable", "prepareQuery", "sessionInitStatement"})
 """Options of Spark's readers whose values are SQL."""
@@ -53,16 +53,16 @@ def refuse_exposed(
     """Refuse secrets that would go to Spark where others can read them: in its arguments and its settings.
 
     Args:
-        statement: What the job is to do.
+        statement: The job's statement.
         conf: Spark settings of the operator.
         env_vars: Environment variables of the operator.
-        target: Where the job goes; None where another operator submits it.
-        arguments: What else of the operator goes to ``spark-submit``, by the name of the argument.
+        target: Where the job runs; None if another operator submits it.
+        arguments: Other arguments of the operator that go to ``spark-submit``, by name.
 
     Raises:
-        ExposedSecretError: There is one; the error names the place and not the secret.
+        ExposedSecretError: There is a secret; the error names its place, not the secret.
     """
-    # Upstream makes settings, and so arguments, of the variables there.
+    # There, Airflow's Spark provider turns the variables into settings, and so into arguments.
     shows_variables = target is not None and (target.is_kubernetes or "yarn" in target.master)
     seen = {"conf": conf, "env_vars": env_vars if shows_variables else None, **(arguments or {})}
     found = [*_found(statement, type(statement).__name__), *_found(seen, "", are_settings=True)]
@@ -71,7 +71,7 @@ def refuse_exposed(
 
 
 def _found(value: Any, place: str, *, are_settings: bool = False) -> Iterator[tuple[str, str]]:
-    """Where secrets stand, and the secrets; ``are_settings`` says that the names in a mapping are those of settings."""
+    """The secrets and their places; ``are_settings``: whether the keys of a mapping are names of settings."""
     if is_statement_value(value):
         for member in fields(value):
             inner = getattr(value, member.name)
@@ -100,7 +100,7 @@ def _found_below(name: str, value: Any, place: str, *, are_settings: bool) -> It
 
 
 def _is_secret(name: str) -> bool:
-    """By Airflow's list of names, with what its administrator has added to it, and by ours."""
+    """Whether Airflow's list of secret names, with what its administrator has added, or this package's own has the name."""
     by_airflow = redact(_PROBE, _NO_SECRETS.sub("", name)) != _PROBE
     return is_secret_name(name) or (by_airflow and not only_describes(name))
 

@@ -19,10 +19,10 @@ _logger = logging.getLogger(__name__)
 
 @contextmanager
 def credentials_for_the_driver(hook: DeltaHook, target: SparkTarget) -> Iterator[None]:
-    """Let programs that are started meanwhile find the storage options of the connection in their environment.
+    """Put the credentials of the connection into this process's environment, for programs that the body starts.
 
-    Not by the operator's ``env_vars``: they are shown in rendered templates, and are arguments on YARN and Kubernetes. A driver
-    on the cluster gets nothing, as there is no private way to pass it.
+    The operator's ``env_vars`` would not do: Airflow shows them in rendered templates, and on YARN and Kubernetes they become
+    arguments. A driver on the cluster gets no credentials, as there is no private way to pass them.
     """
     options = hook.storage_options_by_service
     settings = hook.catalog_settings if hook.managed_tables else None
@@ -65,8 +65,8 @@ def credentials_for_the_driver(hook: DeltaHook, target: SparkTarget) -> Iterator
 def environment_of(options: Mapping[ObjectService, Mapping[str, Any]]) -> dict[str, str]:
     """The variables by which a job and its Python workers find storage options.
 
-    The keys of S3 are there under Amazon's names too, by which Spark hands them to the JVM's own filesystem. A key without a
-    session token must not meet the token of another identity.
+    The keys of S3 are also set under Amazon's names, from which Spark passes them to the JVM's own filesystem. For keys without
+    a session token that variable is set empty, lest they be combined with the token of another identity.
     """
     if not options:
         return {}

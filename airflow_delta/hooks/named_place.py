@@ -14,15 +14,15 @@ _SCHEME_ALONE = re.compile(r"[^/]+:/*")
 
 
 def checked_place(conn_id: str, name: str, uri: Any) -> str | None:
-    """The URI as it is; None where the connection names none.
+    """The URI, unchanged; None if the connection does not name the place.
 
     Args:
         conn_id: The connection.
         name: What the connection calls the place, for the error.
-        uri: What stands there.
+        uri: What the connection holds for it.
 
     Raises:
-        DeltaConnectionError: It is no text, a relative path, or an object store without a bucket.
+        DeltaConnectionError: The URI is not a string, is a relative path, or names an object store without a bucket.
     """
     if uri in (None, ""):
         return None

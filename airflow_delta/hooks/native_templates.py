@@ -1,8 +1,8 @@
-"""Templates of DAGs with ``render_template_as_native_obj``: what is a text stays one.
+"""Templates of DAGs with ``render_template_as_native_obj``: strings stay strings.
 
-Airflow takes what such a template renders to for a literal of Python where it is one, so that ``'closed'`` in SQL would lose
-its quotes and become a column. Here a template renders to the text that it renders to in every other DAG, and gives a value
-only where a text would be of no use: a list, a mapping, a part of a statement, a length of time, or None.
+Airflow evaluates the result of such a template as a Python literal if it can, so that ``'closed'`` in SQL would lose its quotes
+and become a column. Here a template renders to the same string as in every other DAG. It gives another value only where a
+string would be of no use: a list, a mapping, a part of a statement, a ``timedelta``, or None.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from airflow_delta.core.statements.json_form import is_statement_value
 
 
 def text_environment(operator: Any, environment: Environment | None) -> Environment | None:
-    """The environment that renders the templates of an operator's native DAG to texts; None where its DAG is not native.
+    """The environment that renders the templates of an operator's native DAG to strings; None if its DAG is not native.
 
     Args:
-        operator: Whose templates are rendered.
+        operator: The operator whose templates are rendered.
         environment: As Airflow passes it to ``render_template``; None stands for the operator's own.
     """
     dag = operator.get_dag()
@@ -36,20 +36,20 @@ def text_environment(operator: Any, environment: Environment | None) -> Environm
 
 
 def rendered_text(text: str, context: Context, environment: Environment) -> Any:
-    """What a text renders to: its text, or the value of its only expression, where a text would be of no use."""
+    """What a template renders to: a string, or the value of its only expression where a string would be of no use."""
     value = _value_of(text, context, environment)
     return value if _is_kept(value) else environment.from_string(text).render(context)
 
 
 def rendered_argument(text: str, context: Context, environment: Environment) -> Any:
-    """As ``rendered_text``, of an argument of a Python function: numbers and flags stay what they are, too."""
+    """As ``rendered_text``, for an argument of a Python function: numbers and flags also keep their type."""
     value = _value_of(text, context, environment)
     return value if isinstance(value, bool | int | float) else rendered_text(text, context, environment)
 
 
 @dataclass(frozen=True, slots=True)
 class NativeArgument:
-    """A text among the arguments of a Python function, which Airflow resolves instead of rendering it."""
+    """A string among the arguments of a Python function; Airflow calls ``resolve`` instead of rendering it."""
 
     text: str
     environment: Environment
@@ -60,7 +60,7 @@ class NativeArgument:
 
     @classmethod
     def within(cls, value: Any, environment: Environment) -> Any:
-        """The value with each text in its mappings and lists as one of these."""
+        """The value with each string in its mappings and lists wrapped as a ``NativeArgument``."""
         if isinstance(value, str):
             return cls(value, environment)
         if isinstance(value, dict):
@@ -71,7 +71,7 @@ class NativeArgument:
 
 
 def _value_of(text: str, context: Context, environment: Environment) -> Any:
-    """The value of the expression that the template is; the text where there is more than one, or none."""
+    """The value of a template that is a single expression; the text of any other template."""
     match environment.parse(text.strip()).body:
         case [nodes.Output(nodes=[nodes.Expr() as expression])] if not isinstance(expression, nodes.TemplateData):
             result = nodes.Assign(nodes.Name("result", "store"), expression, lineno=1)

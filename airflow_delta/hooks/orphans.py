@@ -1,6 +1,6 @@
-"""Drivers of an earlier try that go on beside this worker: they end before the next try does their work again.
+"""Drivers of an earlier try that still run beside this worker: they are ended before the next try repeats their work.
 
-Most end by themselves (``airflow_delta.jobs.orphan``); one that was stopped does not, nor one that does not see its worker.
+Most drivers end by themselves (``airflow_delta.jobs.orphan``), but not one that is stopped or cannot see its worker.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from itertools import pairwise
 from pathlib import Path
 
 GRACE = 5.0
-"""Seconds between SIGTERM, at which a JVM says goodbye to its cluster, and SIGKILL."""
+"""Seconds between SIGTERM, on which a JVM signs off from its cluster, and SIGKILL."""
 
 DRIVER_ARGUMENT = "--token"
-"""Before the token on the command line of a driver over Spark Connect, which reads its spec from a pipe."""
+"""Option before the token on the command line of a Spark Connect driver, whose job spec comes through a pipe."""
 
 _logger = logging.getLogger(__name__)
 
 
 def end_orphans(token: str) -> list[int]:
-    """End the drivers and ``spark-submit`` processes of a task's earlier tries on this machine; their ids.
+    """End the drivers and ``spark-submit`` processes of a task's earlier tries on this machine; return their process ids.
 
-    Ending one at any moment is safe: it has committed, or it has not. Finds only processes of this user whose command line has
-    a spec with the token, the name of a file with it, or the token alone; none where there is no ``/proc``, and none elsewhere.
+    Ending a driver is safe at any moment: it has either committed or not. Only processes of this user are found whose command
+    line has a job spec with the token, the name of a spec file with the token, or the token itself; without ``/proc``, no
+    process is found.
 
     Args:
         token: The task's idempotency token.
@@ -38,7 +39,7 @@ def end_orphans(token: str) -> list[int]:
         _logger.warning("Drivers of an earlier try of this task are ended, they are still there: %s", sorted(orphans.values()))
     for number in (signal.SIGTERM, signal.SIGKILL):
         for handle in orphans:
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended
                 signal.pidfd_send_signal(handle, number)
         _await_end(orphans)
     for handle in orphans:
@@ -47,11 +48,11 @@ def end_orphans(token: str) -> list[int]:
 
 
 def _open_drivers(token: str) -> Iterator[tuple[int, int]]:
-    """Handles of the processes and their ids. A handle is opened before the look, so that it cannot be another process's."""
+    """Handles and ids of the drivers. Each handle is opened before the process is examined: its id cannot be reused then."""
     if not hasattr(os, "pidfd_open"):  # a Mac, or a Python that was built for an old Linux
         return
     for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
-        with suppress(OSError):  # it has ended, or is hidden from us
+        with suppress(OSError):  # the process has ended, or is hidden from this user
             handle = os.pidfd_open(pid)
             if pid != os.getpid() and _is_driver(pid, token):
                 yield handle, pid
@@ -60,7 +61,7 @@ def _open_drivers(token: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_driver(pid: int, token: str) -> bool:
-    """Whether a process of this user has this token as an argument, or ``--spec`` with it: the text, or ``@`` and its file."""
+    """Whether a process of this user has the token as an argument, or in the text or file name (``@``) of ``--spec``."""
     process = Path(f"/proc/{pid}")
     try:
         if process.stat().st_uid != os.getuid():

@@ -1,4 +1,4 @@
-"""The pins that a task keeps in its state store, and the pins of runs that have ended."""
+"""The pins that a task keeps in its state store, and the release of pins of runs that have ended."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 STATE_KEY = "airflow_delta.pin"
 
 PIN_ID = "delta_pin"
-"""XCom of a task that pins: the id of its pins. By it this Airflow knows a pin for its own."""
+"""Key of the XCom with the id of a task's pins, by which this Airflow recognizes its own pins."""
 
 _ENDED = ["success", "failed"]
 
 _NAME = re.compile(r"(?!\.+$)[\w.-]{1,250}")
-"""What Airflow takes for the id of a DAG or a task; it puts both, and that of a run, into the paths of requests as they are."""
+"""Valid ids of DAGs and tasks; Airflow puts them, and run ids, unescaped into the paths of requests."""
 _RUN = re.compile(r"(?!\.+$)[^/\\?#%\x00-\x1f\x7f]{1,250}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPin:
-    """What a task has pinned, as its state store keeps it over retries and clears.
+    """What a task has pinned, in the form in which its state store keeps it over retries and clears.
 
     Attributes:
-        id: Of its pins.
-        digest: Hash of what was requested.
-        clear_count: ``ti.max_tries`` when it was resolved; it changes when the task is cleared, not when it is retried.
-        versions: Alias to version and id of the table; empty before anything is resolved.
+        id: Id of the task's pins.
+        digest: Hash of the requested tables, aliases and versions.
+        clear_count: ``ti.max_tries`` when the versions were resolved; a clear changes it, a retry does not.
+        versions: Version and table id by alias; empty before anything is resolved.
     """
 
     id: str
@@ -52,9 +52,9 @@ class KeptPin:
     versions: Mapping[str, Sequence[Any]]
 
     def statement_tables(self, requested: Sequence[PinnedTable], *, clear_count: int, refresh: bool) -> tuple[PinnedTable, ...]:
-        """The tables at the versions that were pinned; as requested where the request has changed, or pins are refreshed.
+        """The tables at their pinned versions; as requested if the request has changed, or the pins are to be refreshed.
 
-        A refresh happens once for each clear: retries after it find what the first of them pinned.
+        Pins are refreshed once per clear: later retries find what the first try after the clear has pinned.
         """
         if not self.versions or self.digest != digest_of(requested) or (refresh and self.clear_count != clear_count):
             return tuple(requested)
@@ -80,34 +80,34 @@ def kept_pin(store: StateStore) -> KeptPin:
 
 
 def keep_pin(store: StateStore, pin: KeptPin) -> None:
-    """Store it as long as the DAG run exists: a run that is cleared next year still reads what it read."""
+    """Store the pins as long as the DAG run exists: a run that is cleared a year later still reads the same versions."""
     value = {"id": pin.id, "digest": pin.digest, "generation": pin.clear_count, "versions": dict(pin.versions)}
     store.set(STATE_KEY, value, retention=NEVER_EXPIRE)
 
 
 class DagRunsAndXComs(Protocol):
-    """The part of a running task instance that knows other runs."""
+    """The methods of a running task instance that give access to other runs."""
 
     @staticmethod
     def get_dr_count(
         dag_id: str, logical_dates: Any = None, run_ids: list[str] | None = None, states: list[str] | None = None
     ) -> int:
-        """How many DAG runs there are of these ids and in these states."""
+        """The number of DAG runs with these ids and states."""
         ...
 
     def xcom_pull(self, task_ids: str, dag_id: str, key: str, *, map_indexes: int, run_id: str) -> Any:
-        """The XCom of another run's task; None when there is none."""
+        """The XCom of a task of another run; None if it does not exist."""
         ...
 
 
 def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pin, ...]:
     """Delete the pins of DAG runs that ended in this Airflow, and return them; call it before a vacuum.
 
-    A pin stays whose run goes on, is not known here (it was deleted, or is another Airflow's), or did not make it: two Airflows
-    may have runs of one name, but not one id of pins. What stays by that expires.
+    A pin stays if its run is still going on, is unknown here (deleted, or of another Airflow), or did not make the pin: two
+    Airflows may have runs of the same name, but not the same id of pins. Pins that stay expire later.
 
     Raises:
-        OSError: The storage does not answer.
+        OSError: The storage cannot be reached.
     """
     from airflow_delta.core.operations.pins import read_pins, release
 
@@ -116,7 +116,7 @@ def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pi
 
     ended: list[Pin] = []
     for (dag_id, run_id), pins in groupby(sorted(read_pins(store), key=run_of), run_of):
-        with suppress(AirflowRuntimeError):  # this task may lack the right to read other runs
+        with suppress(AirflowRuntimeError):  # this task may not be allowed to read other runs
             if _NAME.fullmatch(dag_id) and _RUN.fullmatch(run_id) and ti.get_dr_count(dag_id, run_ids=[run_id], states=_ENDED):
                 ended += [pin for pin in pins if _is_ours(pin, ti)]
     release(store, ended)
@@ -124,7 +124,7 @@ def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pi
 
 
 def _is_ours(pin: Pin, ti: DagRunsAndXComs) -> bool:
-    if not _NAME.fullmatch(pin.task_id):  # pins are files beside the table, which others may write
+    if not _NAME.fullmatch(pin.task_id):  # pins are files below the table, which others may write
         return False
     found = ti.xcom_pull(pin.task_id, pin.dag_id, PIN_ID, map_indexes=pin.map_index, run_id=pin.run_id)
     return bool(found == pin.id)

@@ -1,4 +1,4 @@
-"""Which failures are worth another try, and when."""
+"""Which failures are retried, and when."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES, RetryAction, RetryDecision, RetryPolicy, check_feature
 
 LOST_RACES = (CommitConflictError, CommitAttemptsExhaustedError)
-"""Errors of a commit that lost a race against another one; the work itself is valid."""
+"""Errors of a commit that lost a race against another commit; the work itself is valid."""
 
 
 class DeltaRetryPolicy(RetryPolicy):
-    """Decides by the error: a lost race is run again soon, an error that would only come again ends the task at once.
+    """Decides by the error: a lost race is retried soon, an error that would only recur fails the task at once.
 
-    * A conflict, or too many lost attempts to commit: tried again after a pause that grows from try to try and is never the
-      same for two tasks, so that those who met once do not meet again.
-    * A source that lacks a column, an unsupported table feature, a missing version, a failed expectation: failed.
-    * All else, such as a lost worker or a job that died: left to ``retries`` and ``retry_delay``.
+    * A conflict, or too many lost attempts to commit: retried after a pause that grows from try to try and is random, so that
+      two tasks which met once do not meet again.
+    * A source that lacks a column, an unsupported table feature, a missing version, a failed expectation: the task fails.
+    * Anything else, such as a lost worker or a job that died: left to ``retries`` and ``retry_delay``.
 
     There are never more tries than ``retries`` allows.
 
-    Before Airflow 3.3 there are no policies: of this one, an error that would only come again still ends the task at once, and
-    the pause after a lost race is the task's own ``retry_delay``. An operator that is given other settings is refused there.
+    Before Airflow 3.3, which has no retry policies, an error that would only recur still fails the task at once, but the pause
+    after a lost race is the task's ``retry_delay``, and an operator with other settings of the policy is refused.
 
     Args:
-        base: Longest pause after the first lost race; each next one may be twice as long. The task's own ``retry_delay`` takes
-            its place when that is shorter.
-        cap: Longest pause at all.
-        jitter: A number from 0 to 1, another one at each call: a pause lasts between half of the longest and all of it.
+        base: Longest pause after the first lost race; the longest pause doubles with each further one. A shorter
+            ``retry_delay`` of the task takes its place.
+        cap: Longest pause of all.
+        jitter: Returns a random number from 0 to 1: a pause lasts between half of the longest pause and all of it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class DeltaRetryPolicy(RetryPolicy):
         """Decide by the error's own attributes."""
         if isinstance(exception, LOST_RACES):
             task = context["task"] if context else None
-            # Airflow counts on when a task is cleared.
+            # When a task is cleared, Airflow keeps counting its tries and raises max_tries.
             earlier = max(0, max_tries - (task.retries or 0)) if task else 0
             delay = self._delay(try_number - earlier, task.retry_delay if task else self.base)
             reason = f"{exception.code}: {printable(exception.claim())}"
@@ -74,7 +74,7 @@ class DeltaRetryPolicy(RetryPolicy):
         return RetryDecision(action=RetryAction.DEFAULT)
 
     def serialize(self) -> dict[str, Any]:
-        """The settings; the source of randomness is not one of them."""
+        """The settings, without ``jitter``."""
         return {"__type": type(self).__name__, "base": self.base.total_seconds(), "cap": self.cap.total_seconds()}
 
     @classmethod
@@ -83,21 +83,21 @@ class DeltaRetryPolicy(RetryPolicy):
         return cls(base=timedelta(seconds=data["base"]), cap=timedelta(seconds=data["cap"]))
 
     def _delay(self, try_number: int, retry_delay: timedelta) -> timedelta:
-        """The pause after the try of this number, the first of which is 1."""
+        """The pause after a try; the first try has the number 1."""
         first = min(self.base, retry_delay)
         pauses = Backoff(first=first.total_seconds(), most=self.cap.total_seconds(), jitter=self.jitter)
         return timedelta(seconds=pauses.length(max(try_number - 1, 0)))
 
 
 DEFAULT = DeltaRetryPolicy()
-"""The policy of an operator that is given none; it has no state."""
+"""The policy of an operator that names no other; it has no state."""
 
 
 def policy_arguments(policy: RetryPolicy | None) -> dict[str, Any]:
-    """What Airflow's own operators take of a policy: before 3.3 nothing.
+    """The policy as keyword arguments of Airflow's operators: empty before Airflow 3.3.
 
     Raises:
-        AirflowFeatureMissingError: The policy is not the default one, and this Airflow knows none.
+        AirflowFeatureMissingError: The policy is not the default one, and this Airflow has no retry policies.
     """
     if HAS_RETRY_POLICIES:
         return {"retry_policy": policy}
@@ -107,9 +107,9 @@ def policy_arguments(policy: RetryPolicy | None) -> dict[str, Any]:
 
 
 def failing_fast(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method of an operator; before Airflow 3.3, an error of it that a retry cannot help ends the task at once.
+    """Wrap an operator's method so that, before Airflow 3.3, its errors that a retry cannot help fail the task at once.
 
-    The error stays what it is, and becomes an ``AirflowFailException`` too. Operators with ``retry_policy=None`` are left out.
+    The error keeps its class and becomes an ``AirflowFailException``, too. Operators with ``retry_policy=None`` are left out.
     """
 
     @wraps(method)
@@ -127,5 +127,5 @@ def failing_fast(method: Callable[..., Any]) -> Callable[..., Any]:
 
 @cache
 def _final(error: Any) -> Any:
-    """The class of this error as one after which Airflow tries no more."""
+    """A subclass of this error after which Airflow does not retry."""
     return new_class(error.__name__, (error, AirflowFailException), {"is_variant": True})

@@ -1,4 +1,4 @@
-"""A driver on the cluster: its state, and how to kill it, by the means of ``SparkSubmitOperator``."""
+"""A driver on the cluster: its state, and how to kill it, through ``SparkSubmitOperator``."""
 
 from __future__ import annotations
 

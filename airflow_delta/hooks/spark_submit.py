@@ -1,7 +1,7 @@
-"""The private members of Airflow's Spark provider that are used here: all of them, and none anywhere else.
+"""The only module that uses private members of Airflow's Spark provider ("upstream" below).
 
-A release of the provider may move any of them: ``tests/hooks/test_spark_submit.py`` names the one that moved, and
-pyproject.toml keeps the next major version out until it has passed.
+A release of the provider may move any of them: ``tests/hooks/test_spark_submit.py`` then names the one that moved, and
+pyproject.toml excludes the next major version until that test passes with it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ PRIVATE = {
         *("_kubernetes_driver_pod", "_process_spark_submit_log", "_submit_sp", "_yarn_application_id"),
     ),
 }
-"""The members, by the class of an instance that has them."""
+"""The private members, by the class whose instances have them."""
 
 _NOT_ON_THE_COMMAND = frozenset(
     {"application", "application_args", "conf", "conn_id", "env_vars", "post_submit_commands", "yarn_rm_auth"}
 )
-"""Arguments that are not for ``spark-submit``, are set for each submit, or are looked at by themselves."""
+"""Arguments that are not for ``spark-submit``, are set for each submit, or are checked separately."""
 
 
 class DriverSubmitHook(SparkSubmitHook):
-    """Upstream's hook, which starts ``spark-submit`` with the environment of a driver where it would pass on all of its own."""
+    """Upstream's hook, but ``spark-submit`` gets a driver's environment instead of all variables of the worker."""
 
     _given: dict[str, Any] | None = None
     _driver_environment: dict[str, str] | None = None
 
     @classmethod
     def of(cls, hook: SparkSubmitHook) -> DriverSubmitHook:
-        """The same hook, as one of these."""
+        """The hook as a ``DriverSubmitHook`` with the same state."""
         made = cls.__new__(cls)
         made.__dict__.update(hook.__dict__)
         return made
@@ -54,7 +54,7 @@ class DriverSubmitHook(SparkSubmitHook):
         return ending_of(code) if code else None
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        """Run ``spark-submit`` to its end. The arguments are upstream's."""
+        """Run ``spark-submit`` to its end, with upstream's arguments."""
         self._driver_environment = {}
         return super().submit(application, **{**kwargs, "env": self._driver_environment})
 
@@ -63,19 +63,19 @@ class DriverSubmitHook(SparkSubmitHook):
         if self._driver_environment is not None:
             self._driver_environment.update(environment_beside_worker())
             if self._connection["deploy_mode"] == "cluster":
-                self._driver_environment[VARIABLE] = ""  # that driver outlives the worker
+                self._driver_environment[VARIABLE] = ""  # a driver on the cluster outlives the worker
             self._driver_environment.update({name: str(value) for name, value in (self._env or {}).items()})
-            # Upstream would put these beside all of ours.
+            # Upstream would add these to the whole environment of this process.
             self._given, self._env = self._env, None
         return command
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        self._env = self._given  # for the command that ends an application on YARN
+        self._env = self._given  # upstream kills an application on YARN with them
         super()._process_spark_submit_log(itr)
 
 
 class SubmitOperator(SparkSubmitOperator):
-    """Upstream's operator, whose members that a statement's task needs have public names here."""
+    """Upstream's operator with public names for the private members that a statement's task needs."""
 
     @property
     def spark_conn_id(self) -> str:
@@ -102,7 +102,7 @@ class SubmitOperator(SparkSubmitOperator):
 
     @property
     def command_arguments(self) -> dict[str, Any]:
-        """What was given of upstream's arguments that are on the command line of ``spark-submit``, by name."""
+        """The given arguments of upstream's that end up on the command line of ``spark-submit``, by name."""
         names = signature(SparkSubmitOperator.__init__).parameters.keys() - _NOT_ON_THE_COMMAND
         given = {name: self.argument(name) for name in sorted(names)}
         return {name: value for name, value in given.items() if isinstance(value, str | list | tuple)}
@@ -119,7 +119,7 @@ class SubmitOperator(SparkSubmitOperator):
 
     @property
     def follows_yarn(self) -> bool:
-        """Whether the resource manager's REST API is to tell the application's state."""
+        """Whether the application's state comes from the resource manager's REST API."""
         return self._yarn_track_via_rm_api
 
     @follows_yarn.setter
@@ -127,14 +127,14 @@ class SubmitOperator(SparkSubmitOperator):
         self._yarn_track_via_rm_api = follows
 
     def follow_pod(self) -> None:
-        """Have the API of Kubernetes tell the driver's state; otherwise upstream looks for an exit code in the log."""
+        """Take the driver's state from the API of Kubernetes; otherwise upstream looks for an exit code in the log."""
         self._track_driver_via_k8s_api = True
 
     def kill_driver(self, job_id: str) -> None:
         """Have the cluster kill a driver, by YARN's id of the application or ``namespace:pod``; its answer is only logged."""
         hook: Any = super()._get_hook()
         if job_id.startswith("application_"):
-            hook._kill_yarn_application(job_id)  # noqa: SLF001 - upstream has no other door, as below
+            hook._kill_yarn_application(job_id)  # noqa: SLF001 - upstream has no public way, as below
         else:
             namespace, hook._kubernetes_driver_pod = job_id.split(":", 1)  # noqa: SLF001
             hook._connection["namespace"] = namespace  # noqa: SLF001

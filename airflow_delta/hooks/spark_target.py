@@ -19,10 +19,10 @@ from airflow_delta.hooks.errors import SparkTargetError
 from airflow_delta.hooks.storage_connection import extra_of
 
 _MASTER = re.compile(r"yarn|local(-cluster)?(\[.*\])?|[^:/]+://.+")
-"""What Spark takes for a master: managers that others add have a scheme, too."""
+"""What Spark accepts as a master; third-party cluster managers have a scheme, too."""
 
 DEPLOY_MODES = ("client", "cluster")
-"""What ``spark-submit`` takes for a deploy mode, in these letters."""
+"""What ``spark-submit`` accepts as a deploy mode, in lower case only."""
 
 YARN_WEBAPP = "yarn_resourcemanager_webapp_address"
 """The extra of a Spark connection by which ``SparkSubmitOperator`` follows an application over REST."""
@@ -30,15 +30,15 @@ YARN_WEBAPP = "yarn_resourcemanager_webapp_address"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTarget:
-    """What the Spark connection says.
+    """What the Spark connection and the operator's own arguments say about where a job runs.
 
     Attributes:
         master: Spark's master URL, such as ``local[2]``, ``yarn``, ``k8s://https://host``.
         is_cluster_mode: Whether the driver runs on the cluster rather than beside the Airflow worker.
-        yarn_webapp: Address of YARN's resource manager; None when the connection does not name it.
-        namespace: Of Kubernetes; None when the connection does not name it.
-        binary: Path of ``spark-submit`` where it is only found beside this Python; None when the usual search will do.
-        remote: What ``SPARK_REMOTE`` must be for a server of Spark Connect, a secret; None for any other target.
+        yarn_webapp: Address of YARN's resource manager; None if the connection does not name it.
+        namespace: The Kubernetes namespace; None if the connection does not name it.
+        binary: Path of ``spark-submit`` if it is only found beside this Python; None if the usual search finds it.
+        remote: Value of ``SPARK_REMOTE`` for a server of Spark Connect, a secret; None for any other target.
     """
 
     master: str
@@ -50,7 +50,7 @@ class SparkTarget:
 
     @property
     def is_local(self) -> bool:
-        """Whether driver and workers are this machine."""
+        """Whether driver and executors run on this machine."""
         return self.master.startswith("local")
 
     @property
@@ -78,8 +78,8 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
         binary: The operator's own ``spark-submit``; it takes precedence over the connection's.
 
     Raises:
-        SparkTargetError: No such connection (``SparkSubmitHook`` would take YARN), or no way to run a Python job there.
-        DeltaConnectionError: Its extra is no object.
+        SparkTargetError: The connection does not exist (``SparkSubmitHook`` would use YARN), or cannot run Python jobs.
+        DeltaConnectionError: The connection's extra is not a JSON object.
     """
     try:
         connection = BaseHook.get_connection(conn_id)
@@ -154,7 +154,7 @@ def _deploy_mode(conn_id: str, extra: Mapping[str, Any]) -> str | None:
 
 
 def _master(connection: Any) -> str:
-    """As ``SparkSubmitHook`` reads it: the whole URL may stand in the host."""
+    """The master as ``SparkSubmitHook`` reads it: the host may hold the whole URL."""
     if connection.conn_type == "spark" and connection.host and ("://" in connection.host or not connection.port):
         return str(connection.host)
     return f"{connection.conn_type}://{connection.host or ''}"

@@ -1,8 +1,9 @@
-"""What tasks, consumers and watchers remember: in Airflow's state stores, and before Airflow 3.3 in small JSON files.
+"""State of tasks, consumers and watchers: in Airflow's state stores or, before Airflow 3.3, in small JSON files.
 
-A file lies in the scratch location of the connection or of ``[delta]``, else beside the table, in ``_airflow_delta/state``. Two
-Airflows that run DAGs of the same names on one table need scratch locations of their own. The folder of a file says how long
-it is kept after its last change, so that nothing must be read to delete it; each new file deletes some that are older.
+A file lies in ``_airflow_delta/state`` below the scratch location of the connection or of ``[delta]``, else below the table.
+Two Airflows that run DAGs of the same names on one table need separate scratch locations. The folder of a file says how long
+the file is kept after its last change, so that no file has to be read before it is deleted; each new file deletes some expired
+ones.
 """
 
 from __future__ import annotations
@@ -31,28 +32,28 @@ if TYPE_CHECKING:
     from airflow_delta.core.storage.log_store import LogStore
 
 STATE_FOLDER = "_airflow_delta/state"
-"""Below a table or a scratch location. As its name begins with ``_``, no engine takes it for data, and no vacuum touches it."""
+"""Folder below a table or a scratch location. Its name begins with ``_``: no engine takes it for data, no vacuum touches it."""
 
 Kept = Literal["month", "year", "always"]
-"""For what concerns one try of a task, for what a cleared run must find again, and for what belongs to no run."""
+"""State of one try of a task, state that a cleared run must find again, and state that belongs to no run."""
 
 _DAYS = {"month": 30, "year": 365}
 _MOST_BYTES = 1 << 20
 _MOST_LOOKED_AT = 1_000
-"""Files that a new one looks at, from a random name on: one page of a listing."""
+"""Files that are checked for expiry when a file is created, from a random name on: one page of a listing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFile:
-    """A state store in one file; each change replaces the file in one step, as a pin is written.
+    """A state store in one file; each change replaces the file atomically.
 
     Attributes:
         store: The files of the table or of the scratch location.
-        owner: Whose state it is, by names: equal names are one file.
-        is_beside_table: Whether it lies below a table, of which there must be one before anything is written.
+        owner: The names that identify the owner of the state: equal names share a file.
+        is_beside_table: Whether the file lies below a table, which must exist before anything is written.
         kept: How long the file is kept after its last change.
-        run_began: When the DAG run began, of one that was never cleared: what a deleted run had left that is made again under
-            its name is not found. None for any.
+        run_began: When the DAG run began, if it was never cleared: state that a deleted run of the same name has left is
+            ignored. None accepts the state of any run.
     """
 
     store: LogStore
@@ -63,7 +64,7 @@ class StateFile:
 
     @property
     def path(self) -> str:
-        """Where the file lies, below the root of its store."""
+        """Path of the file below the root of its store."""
         return f"{STATE_FOLDER}/{self.kept}/{hashlib.sha256(json.dumps(self.owner).encode()).hexdigest()[:32]}.json"
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -74,7 +75,7 @@ class StateFile:
         """
         return self._values().get(key, default)
 
-    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:  # noqa: ARG002 - the file has one
+    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:  # noqa: ARG002 - its folder says it
         """Create or replace the value.
 
         Raises:
@@ -111,7 +112,7 @@ class StateFile:
             if status.size > _MOST_BYTES:
                 raise self._error(f"{self.path} has {status.size} bytes")
             document = json.loads(self.store.read(self.path))
-        except FileNotFoundError:  # deleted since
+        except FileNotFoundError:  # deleted in between
             return {}
         except (OSError, StorageAccessError) as error:
             raise self._error(str(error)) from error
@@ -143,15 +144,16 @@ def state_file(
     kept: Kept = "always",
     by_name: bool = False,
 ) -> StateFile:
-    """The state of this owner, as far as it concerns this table.
+    """The state file of an owner for one table.
 
     Args:
         hook: The tables of the connection.
-        table: URI of the table, or its name below the table root.
-        owner: Names that tell this state from all others.
+        table: URI of the table's root, its path below the table root, or its name in the catalog.
+        owner: Names that identify this state among all others.
         scratch_uri: The operator's own scratch location.
         kept: How long the file is kept after its last change.
-        by_name: Whether a name of the catalog is one in the scratch location too, so that it need not be there yet.
+        by_name: Whether a table given by its name in the catalog is identified by that name in the scratch location, too, so
+            that the table need not exist yet.
 
     Raises:
         DeltaError: Workers cannot read the table, and there is no scratch location.
@@ -170,7 +172,7 @@ def state_file(
 def task_state(
     context: Context, hook: DeltaHook, table: str, *, scratch_uri: str | None = None, kept: Kept = "year"
 ) -> StateStore:
-    """What a task remembers over retries and clears: Airflow's own store, or a file where Airflow has none."""
+    """The store for what a task remembers over retries and clears: Airflow's own or, before Airflow 3.3, a file."""
     store: StateStore | None = context.get("task_state_store")
     if store is not None:
         return store
@@ -181,7 +183,7 @@ def task_state(
 
 
 def _run_began(context: Context) -> str | None:
-    """When the run began; None once it was cleared, as its beginning is another one since."""
+    """When the run began; None once it was cleared, because a clear changes the start date."""
     run = context.get("dag_run")
     if run is None or run.start_date is None or getattr(run, "clear_number", None) != 0:
         return None
@@ -189,7 +191,7 @@ def _run_began(context: Context) -> str | None:
 
 
 def delete_expired_states(store: LogStore, *, start: str = "", most: int | None = None) -> None:
-    """Delete states that nobody reads any more, as far as the storage lets us: they are only untidy.
+    """Delete expired state files; errors of the storage are ignored, as leftover files do no harm.
 
     Args:
         store: The files of a table or of a scratch location.

@@ -1,7 +1,7 @@
 """Airflow connections of object stores as the storage options that fsspec's filesystems take.
 
-Not ``airflow.sdk.io.get_fs``: the filesystems that it makes remember listings, that of S3 holds a live session instead of
-credentials, and neither Arrow nor a Spark job can be given them. The fields are those of the providers' own forms.
+``airflow.sdk.io.get_fs`` is not used: its filesystems cache listings, the one for S3 holds a live session instead of
+credentials, and they can be passed neither to Arrow nor to a Spark job. The fields are those of the providers' own forms.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ class _Kind:
     """A type of connection.
 
     Attributes:
-        fields: Option to the fields where it may stand, the first that is filled counts; slashes go into objects.
-        refused: Fields whose meaning no option has, to what can be done instead.
+        service: The object store.
+        fields: For each option, the fields that may hold it; the first non-empty one counts, and a slash descends into an
+            object.
+        refused: Fields for which there is no option, with what to do instead.
     """
 
     service: ObjectService
@@ -92,14 +94,15 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
     "client_kwargs/verify": (bool | str, "true, false or a text"),
     "token": (str | Mapping, "a text or an object"),
 }
-"""What options may be that are not all texts, and how an error says it."""
+"""Types of the options that are not always strings, and what an error calls them."""
 
 
 def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, Any]]:
-    """The service of a storage connection, and the options that its fields mean.
+    """The service of a storage connection, and its fields as storage options.
 
     Raises:
-        DeltaConnectionError: The connection's type is unknown here, or it uses a field that has no option.
+        DeltaConnectionError: The connection's type is not supported, it uses a field that is not supported, or a value is
+            invalid.
     """
     kind = _KINDS.get(connection.conn_type)
     if kind is None:
@@ -108,7 +111,7 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
             detail=f"expected the type of an object store ({', '.join(_KINDS)}), found {connection.conn_type!r}",
             cure="use a connection of one of these types",
         )
-    prefix = f"extra__{connection.conn_type}__"  # how older releases of Airflow wrote the fields of forms
+    prefix = f"extra__{connection.conn_type}__"  # older releases of Airflow prefixed the fields of forms
     extra = {name.removeprefix(prefix): value for name, value in extra_of(connection).items()}
     if kind is _AZURE and (extra.get("tenant_id") or extra.get("tenant")):
         kind = _AZURE_IDENTITY
@@ -126,7 +129,7 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
                 break
     try:
         return kind.service, _as_the_service_takes_them(kind.service, options, extra)
-    except ValueError:  # without its text, and without itself, which holds all of the key
+    except ValueError:  # raised without the text or the cause, which hold the whole key
         raise DeltaConnectionError(
             conn_id=connection.conn_id,
             detail="the field keyfile_dict is not a JSON object",
@@ -135,7 +138,7 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
 
 
 def extra_of(connection: Any) -> Mapping[str, Any]:
-    """The members of a connection's extra. Raises ``DeltaConnectionError`` for an extra that has none."""
+    """The members of a connection's extra. Raises ``DeltaConnectionError`` for an extra that is not a JSON object."""
     extra = connection.extra_dejson
     if not isinstance(extra, Mapping):
         raise DeltaConnectionError(
@@ -147,7 +150,7 @@ def extra_of(connection: Any) -> Mapping[str, Any]:
 
 
 def _check(connection: Any, option: str, place: str, value: Any) -> None:
-    """Raise ``DeltaConnectionError`` for a value that its option cannot have; it may be a secret, and is not shown."""
+    """Raise ``DeltaConnectionError`` for a value of the wrong type; the value may be a secret and is not shown."""
     types, wanted = _TYPES.get(option, _TEXT)
     if not isinstance(value, types):
         raise DeltaConnectionError(
@@ -158,7 +161,7 @@ def _check(connection: Any, option: str, place: str, value: Any) -> None:
 
 
 def _account(connection: Any) -> str | None:
-    """The Azure account in the host: a name with a dot is that of a machine, and ``wasb`` has a directory's id there."""
+    """The Azure account in the host; None for ``wasb`` without a dot in the host, which then is the id of a directory."""
     host = connection.host or ""
     if "." in host or connection.conn_type == "adls":
         return (urlsplit(host if "://" in host else f"//{host}").hostname or "").partition(".")[0]
@@ -166,7 +169,7 @@ def _account(connection: Any) -> str | None:
 
 
 def member_at(fields: Any, place: str) -> Any:
-    """What stands at a place such as ``a/b`` of nested objects; None where they are not nested so."""
+    """The value at a path such as ``a/b`` in nested objects; None if there is no such path."""
     for name in place.split("/"):
         fields = fields.get(name) if isinstance(fields, Mapping) else None
     return fields
@@ -180,9 +183,9 @@ def _put(options: dict[str, Any], option: str, value: Any) -> None:
 def _as_the_service_takes_them(service: ObjectService, options: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     match service:
         case ObjectService.GCS if extra.get("is_anonymous"):
-            options["token"] = "anon"  # noqa: S105 - a word, not a secret
+            options["token"] = "anon"  # noqa: S105 - fsspec's word for anonymous access
         case ObjectService.GCS if isinstance(token := options.get("token"), str) and token.lstrip().startswith("{"):
-            options["token"] = json.loads(token)  # a form has it as text
+            options["token"] = json.loads(token)  # Airflow's form stores it as text
         case ObjectService.AZURE if "sas_token" in options:
             options["sas_token"] = options["sas_token"].rpartition("?")[2]  # it may be a whole URL
     return options

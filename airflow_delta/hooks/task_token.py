@@ -1,11 +1,12 @@
-"""A task's idempotency token ("token" below): a commit that carries it shows that this task has committed.
+"""A task's idempotency token: a commit that carries it shows that this task has committed.
 
-The token is generated once for each time that the task is to run, and stored before the first submit. A retry finds it again, a
-cleared task does not: the clear count (``ti.max_tries``) changes when the task is cleared, and neither when it is retried nor
-when another task of the run is cleared. A statement that was changed between two tries gets a token of its own.
+The token is generated once for the first run of a task and once per clear, and stored before the first submit. A retry finds it
+again; a cleared task gets a new one, because the clear count (``ti.max_tries``) changes when the task is cleared, but neither
+when it is retried nor when another task of the run is cleared. A statement that changed between two tries gets a new token,
+too.
 
-Before Airflow 3.3 nothing can be stored, and the token is derived from what is the same in every try: ``derived_token``. So it
-is where a cleared task is to find its commit, and Airflow forgets what a task has stored once it has succeeded.
+Before Airflow 3.3 nothing can be stored, and the token is derived from what is the same in every try (``derived_token``). It is
+also derived if a cleared task is to find its commit but Airflow deletes a task's stored values once the task has succeeded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from airflow_delta.jobs.task_run import TaskRun
 STATE_KEY = "airflow_delta.token"
 
 OnClear = Literal["rerun", "reuse"]
-"""Whether a cleared task runs again, or finds the commit it had made."""
+"""Whether a cleared task runs again (``rerun``), or finds and reports the commit it had made (``reuse``)."""
 
 
 class StateStore(Protocol):
@@ -49,8 +50,9 @@ class TaskToken:
 
     Attributes:
         token: Random or derived id.
-        start_version: A version that was there before any try of the task; -1 for no table, None when it could not be read.
-        is_new: Whether this is the first try: no commit can carry it yet.
+        start_version: A version that existed before any try of the task; -1 if there was no table, None if it could not be
+            read.
+        is_new: Whether this is the first try, so that no commit can carry the token yet.
     """
 
     token: str
@@ -76,14 +78,16 @@ def task_token(
         clear_count: ``ti.max_tries``.
         digest: Hash of the statement.
         on_clear: Whether a cleared task keeps its token.
-        head: Gives the table's version, for a new token.
-        version_before_run: Gives a version that was there before the DAG run, for a table that was made anew since: of its
-            commits those up to the stored version would not be found. It has not reached that version, or its is another one.
-        written: Gives the time when the commit of a version was written (milliseconds since the epoch), by which the version of
-            another table shows; None where it is not known.
-        derived: Gives the new token, where the store forgets it before a cleared task looks for it. Default: it is random.
+        head: Returns the table's version, or None if it cannot be read.
+        version_before_run: Returns a version from before the DAG run. It replaces the stored version if the table was deleted
+            and created again, because the task's commit would not be found up to the stored version. Such a table has not
+            reached the stored version yet, or that version was written at another time.
+        written: Returns when the commit of a version was written (milliseconds since the epoch), which differs for a table that
+            was created again; None if unknown.
+        derived: Returns the new token, if the store would lose a random one before a cleared task looks for it. Default: a
+            random token.
     """
-    stored, retention = store.get(STATE_KEY), NEVER_EXPIRE if on_clear == "reuse" else None  # it may be cleared next year
+    stored, retention = store.get(STATE_KEY), NEVER_EXPIRE if on_clear == "reuse" else None  # a clear may come a year later
     if stored and stored["digest"] == digest and (on_clear == "reuse" or stored["generation"] == clear_count):
         before, now = stored.get("start_written"), written(stored["start_version"])
         if _is_behind(head(), stored["start_version"]) or (before is not None and now is not None and before != now):
@@ -104,7 +108,7 @@ def task_token(
 
 
 def _is_behind(version: int | None, other: int | None) -> bool:
-    """Whether both are known, and the first is the lower one."""
+    """Whether both versions are known, and the first is lower."""
     return version is not None and other is not None and version < other
 
 
@@ -116,17 +120,17 @@ def derived_token(
     head: Callable[[], int | None],
     version_before: Callable[[int], int | None],
 ) -> TaskToken:
-    """The token of this try where Airflow stores none: a hash of DAG, run, task, map index, clear count and statement.
+    """The token of this try if Airflow cannot store it: a hash of DAG, run, task, map index, clear count and statement.
 
-    With ``on_clear="rerun"`` the time at which the run started is part of it: it stays as long as the run goes on, so for all
-    tries of a task that is not cleared, and a run that was deleted and made again under its name has another one.
+    With ``on_clear="rerun"`` the hash includes the time at which the run started: that stays the same for all tries of a task
+    that is not cleared, and differs for a run that was deleted and created again under the same id.
 
     Args:
         context: Airflow's context of the task run.
         digest: Hash of the statement.
         on_clear: Whether a cleared task keeps its token.
-        head: Gives the table's version, for the first try.
-        version_before: Gives a version that was there at a time (milliseconds since the epoch), for later tries.
+        head: Returns the table's version, for the first try.
+        version_before: Returns a version that existed at a time (milliseconds since the epoch), for later tries.
     """
     ti, dag_run = context["ti"], context["dag_run"]
     is_reused = on_clear == "reuse"
@@ -151,8 +155,8 @@ def derived_token(
 class TokenScopedStore:
     """A view of the task state store that belongs to one token.
 
-    ``SparkSubmitOperator`` keeps the id of the submitted job there (``durable``), and would call a cleared task done because
-    the job of the time before succeeded.
+    ``SparkSubmitOperator`` keeps the id of the submitted job in the store (``durable``). Without the token in the key, a
+    cleared task would find the job of the previous run and count as done.
     """
 
     store: StateStore

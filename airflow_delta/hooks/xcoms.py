@@ -1,4 +1,4 @@
-"""XComs of a task, in a form that Airflow accepts whatever a table's log holds."""
+"""XComs of a task, in a form that Airflow accepts whatever the table's log contains."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _RESERVED = "__"
 
 
 def push_xcom(context: Context, key: str, value: Any) -> None:
-    """Push an XCom of a task that is to push any (``do_xcom_push``)."""
+    """Push an XCom, unless the task has ``do_xcom_push=False``."""
     if getattr(context.get("task"), "do_xcom_push", True):
         context["ti"].xcom_push(key=key, value=xcom_value(value))
 
 
 def xcom_value(value: Any) -> Any:
-    """The value as JSON. Keys such as ``__classname__`` lose their underscores: Airflow's serializer refuses them."""
+    """The value as JSON. Keys such as ``__classname__``, which Airflow's serializer refuses, lose their leading underscores."""
     return _unreserved(json_value(value))
 
 

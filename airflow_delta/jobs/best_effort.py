@@ -1,4 +1,4 @@
-"""Post-commit work: a failure there is a warning, because a commit must never be reported as a failure."""
+"""Work after a commit: a failure there becomes a warning, because a commit must never be reported as failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 
 
 class BestEffort:
-    """Runs pieces of such work, and collects a warning for each that failed.
+    """Runs pieces of work after a commit, and collects a warning for each that fails.
 
     Attributes:
         warnings: One text for each failure, without secrets and control characters.

@@ -1,4 +1,4 @@
-"""What a task that has committed leaves in the catalog. Behind a commit nothing fails: an error becomes part of the result."""
+"""Publishing tables in a catalog after a commit. Errors become part of the result, as nothing may fail after a commit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from airflow_delta.catalogs.catalog import Catalog
 
 DETAIL = "catalog"
-"""Of a result's details: ``catalog`` and ``name``; ``published``, in what the entry differed from the table before (empty: in
-nothing); and where it could not be published ``error``, as ``DeltaError.to_json`` has it."""
+"""Key in a result's details for what was published in a catalog.
+
+The value has ``catalog`` and ``name``; after a commit also ``published``, a list of what differed between entry and table
+before, or ``error``, as ``DeltaError.to_json`` writes it, if publishing failed.
+"""
 
 TABLE_ID = "table_id"
-"""Of ``details["catalog"]`` after the dry run of a drop by a job: Delta's id of the table, as the catalog has it."""
+"""Key in ``details["catalog"]`` after a job's dry run of a drop: the id of the Delta table, as the catalog has it."""
 
 _CREATED = "CREATE TABLE"
 
@@ -34,24 +37,24 @@ _Tables = TypeVar("_Tables")
 
 
 class Names(Protocol):
-    """The names that a task may give its tables: those of the catalog of its connection, or of a job's session."""
+    """The names that a task may use for tables: in the catalog of its connection, or of the job's Spark session."""
 
     @property
     def catalog(self) -> Catalog | None:
-        """None for none."""
+        """The catalog; None without one."""
 
     @property
     def catalog_label(self) -> str:
-        """What results call it."""
+        """The label of the catalog in results."""
 
     def table_name(self, table: str) -> TableName | None:
-        """The name that a text is; None for a path."""
+        """The text as a name in the catalog; None for a path."""
 
 
 def _never_failing(
     publish: Callable[[Names, _Tables, ResultDocument], ResultDocument],
 ) -> Callable[[Names, _Tables, ResultDocument], ResultDocument]:
-    """The function, which leaves the document with a warning where that is not as this version writes it."""
+    """Wrap the function: if it raises, such as for a document of another version, the document only gets a warning."""
 
     @wraps(publish)
     def guarded(names: Names, tables: _Tables, document: ResultDocument) -> ResultDocument:
@@ -67,21 +70,21 @@ def _never_failing(
 
 @_never_failing
 def with_publication(names: Names, table: str, document: ResultDocument) -> ResultDocument:
-    """The document of a task that names its table in a catalog, after the table was published there as it is now.
+    """Publish the current state of a task's table in the catalog, if the task gives the table by name; return the document.
 
-    Each commit publishes the whole table where the catalog says anything else, so that what an earlier task could not write is
-    written by the next one. The handle of what was staged keeps the name, for the task that commits it. Never raises.
+    Each commit publishes the whole description of the table if the catalog's entry differs, so that a task also publishes what
+    an earlier one could not. The handle of a staged commit keeps the name, for the task that publishes it. Never raises.
 
     Args:
-        names: Those of the task.
-        table: As the task names it; a path is published nowhere.
-        document: Of what the task did.
+        names: The names that the task may use.
+        table: The table as the task gives it; a path is not published.
+        document: The outcome of the task.
     """
     outcome = document.outcome
     if outcome is None or outcome.dry_run:
         return document
     publications = _Publications(names, document)
-    is_named = outcome.committed or outcome.operation == _CREATED  # a table that was there gets its name, too
+    is_named = outcome.committed or outcome.operation == _CREATED  # also names a table that existed
     entry = publications.entry(table, outcome.table, is_committed=is_named)
     if entry is None:
         return document
@@ -93,12 +96,12 @@ def with_publication(names: Names, table: str, document: ResultDocument) -> Resu
 
 @_never_failing
 def with_publications_of_statements(names: Names, sequence: SequenceStatement, document: ResultDocument) -> ResultDocument:
-    """The document of several statements, after the table of each that names it was published; see ``with_publication``.
+    """Publish the table of each statement that gives it by name; see ``with_publication``.
 
     Args:
-        names: Those of the task.
-        sequence: The statements as the task gives them, with names of tables.
-        document: Of what the task did.
+        names: The names that the task may use.
+        sequence: The statements as the task gives them, with the names of tables.
+        document: The outcome of the task.
     """
     outcome = document.outcome
     if outcome is None or STATEMENTS_KEY not in outcome.details:
@@ -115,12 +118,12 @@ def with_publications_of_statements(names: Names, sequence: SequenceStatement, d
 
 @_never_failing
 def with_publications_of_handles(names: Names, handles: Sequence[StagedHandle], document: ResultDocument) -> ResultDocument:
-    """The document of a task that commits what others have staged, after each table that they named was published.
+    """Publish the tables whose staged commits a task has made, if they were staged by name; see ``with_publication``.
 
     Args:
-        names: Those of the task, of the catalog in which the tasks that staged have named their tables.
-        handles: Of what was staged.
-        document: Of what the task did.
+        names: The names that the task may use, in the same catalog as the tasks that staged the commits.
+        handles: Handles of the staged commits.
+        document: The outcome of the task.
     """
     outcome = document.outcome
     if outcome is None or PUBLISHED_KEY not in outcome.details:
@@ -137,9 +140,11 @@ class _Publications:
     """The tables of one document, each published once.
 
     Attributes:
-        relocates: Whether a name of another table becomes this one's.
-        entries: What became of each name.
-        warnings: Of those that could not be published.
+        names: The names that the task may use.
+        document: The outcome of the task.
+        relocates: Whether a name that belongs to another table is given to this one.
+        entries: The outcome of publishing, by name.
+        warnings: A text for each table that could not be published.
     """
 
     names: Names
@@ -149,12 +154,12 @@ class _Publications:
     warnings: list[str] = field(default_factory=list)
 
     def entry(self, table: str | None, uri: str, *, is_committed: bool) -> Mapping[str, Any] | None:
-        """What the result says of the table's name, after it was published; None for a table that is named by its path.
+        """Publish a table by its name, and return what the result says of it; None for a table that is given by its path.
 
         Args:
-            table: As the task names it.
-            uri: Of its root, as the result has it.
-            is_committed: Whether there is anything to publish.
+            table: The table as the task gives it.
+            uri: URI of the table's root, from the result.
+            is_committed: Whether there is a commit to publish.
         """
         try:
             name = self.names.table_name(table) if isinstance(table, str) else None
@@ -177,7 +182,7 @@ class _Publications:
         return replace(self.document, outcome=replace(outcome, details=details, warnings=warnings))
 
     def _described(self, uri: str) -> Mapping[str, Any]:
-        """What the document says of a table; empty for nothing."""
+        """The document's description of a table; empty if it has no description."""
         document = self.document
         if document.outcome is not None and uri == document.outcome.table and document.description:
             return {"description": document.description, "schema_string": document.schema_string}
@@ -212,15 +217,15 @@ class _Publications:
 
 
 def with_mended_entry(names: Names, name: str, document: ResultDocument) -> ResultDocument:
-    """The document of a task that was told to mend what the catalog says of its table, after it did, commit or none.
+    """Make the catalog's entry agree with the task's table, whether or not the task has committed.
 
-    The name becomes this table's also where it is missing, or of another place. A dry run only says in what they differ, as
-    ``drift``. Never raises.
+    A missing name is created, and a name with another location is given to this table. A dry run only reports the differences,
+    as ``drift``. Never raises.
 
     Args:
-        names: Those of the task.
-        name: Under which the table is to be published.
-        document: Of what the task did.
+        names: The names that the task may use.
+        name: The name under which the table is published.
+        document: The outcome of the task.
     """
     outcome = document.outcome
     if outcome is None:
@@ -231,14 +236,14 @@ def with_mended_entry(names: Names, name: str, document: ResultDocument) -> Resu
 
 
 def with_drift(names: Names, name: str, document: ResultDocument) -> ResultDocument:
-    """The document of a health check, with a finding where the catalog says something else of the table than its log.
+    """Add a finding to a health check's document if the catalog's entry differs from the table's log.
 
-    Never raises: what cannot be compared is a warning.
+    Never raises: a failed comparison becomes a warning.
 
     Args:
-        names: Those of the task.
-        name: Under which the table is to be in the catalog; a path is in none.
-        document: Of the check.
+        names: The names that the task may use.
+        name: The table's name in the catalog; a path is not compared.
+        document: The outcome of the check.
     """
     compared = BestEffort(document.outcome.warnings if document.outcome else ())
     with compared.attempt("comparing the catalog with the table"):
@@ -271,7 +276,7 @@ def _with_finding(names: Names, name: str, document: ResultDocument) -> ResultDo
 
 
 def _remedy(names: Names, name: str, table: str, found: Collection[str]) -> str:
-    if names.catalog_label == "spark":  # only a job can mend it, which does so behind its commit
+    if names.catalog_label == "spark":  # only a job can mend it, and does so after its commit
         return "commit to the table by its name"
     if {"missing", "location", "table"} & set(found):
         return f"run DeltaMaintenanceOperator(table={table!r}, catalog_name={name!r}, mend_catalog=True)"

@@ -1,4 +1,4 @@
-"""What is wrong with a cluster, decided from its facts alone."""
+"""Findings about a cluster, decided from its facts alone."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from airflow_delta.spark.io.data_paths import hadoop_uri
 
 _NEEDED = {"pyarrow": LEAST_PYARROW, "pandas": LEAST_PANDAS}
 _MOST_HOSTS = 5
-"""How many a text names."""
+"""How many hosts a text names."""
 _SEND = "install it for the Python that spark.pyspark.python names, on every node; or send it along: airflow-delta pack"
 
 
 def check_cluster(facts: ClusterFacts) -> list[Finding]:
-    """The findings, the worst first."""
+    """The findings about a cluster, the worst first."""
     findings = [finding for check in (_versions, _executors, _packages, _storage) for finding in check(facts)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 
@@ -30,7 +30,7 @@ def hosts(facts: ClusterFacts) -> str:
 
 
 def executors(facts: ClusterFacts, python: PythonFacts) -> str:
-    """Those that run this Python, in words: with their hosts where others run another one."""
+    """The executors that run this Python, in words; with their hosts if other executors run another Python."""
     if len(facts.executors) == 1:
         return "executors"
     shown, others = python.hosts[:_MOST_HOSTS], len(python.hosts[_MOST_HOSTS:])

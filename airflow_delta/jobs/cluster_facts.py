@@ -1,4 +1,4 @@
-"""What a cluster has: gathered by the driver, and by tasks on each executor that need nothing of ours."""
+"""Facts about a cluster, gathered by the driver and by tasks on each executor that do not import this package."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from airflow_delta.spark.spark_features import check_stream_source
 PACKAGES = ("pyarrow", "pandas", "numpy")
 
 OBJECT_STORES = ("abfss", "gs", "s3a")
-"""Schemes of Hadoop's connectors, which are looked up whatever was asked for."""
+"""Schemes of Hadoop's connectors for object stores; these are always looked up."""
 _MOST_TASKS = 1_000
 _PAUSE = 3.0
-"""Seconds that a task takes: none is done by an executor that is free again, and further executors have time to start."""
+"""Seconds that a task takes, so that each free executor gets one, and further executors have time to start."""
 _PATIENCE = 30.0
-"""Seconds in which executors start, as ``spark.scheduler.maxRegisteredResourcesWaitingTime`` has it by default."""
+"""Seconds in which executors have to start; the default of ``spark.scheduler.maxRegisteredResourcesWaitingTime``."""
 
 Answer = tuple[str, int, str, str, tuple[tuple[str, str | None], ...]]
-"""Of a task: its host, the process that started its Python, and that Python's version, path and packages."""
+"""Answer of a task: its host, the id of the process that started its Python, and that Python's version, path and packages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonFacts:
-    """One Python.
+    """A Python interpreter, on the driver or on executors.
 
     Attributes:
         version: Its version.
         executable: Its path.
-        packages: The versions of ``PACKAGES``; None where one cannot be imported.
-        hosts: Where executors run it; empty for the driver's.
+        packages: Versions of ``PACKAGES`` by name; None for a package that cannot be imported.
+        hosts: Hosts of the executors that run it; empty for the driver's.
     """
 
     version: str
@@ -62,21 +62,21 @@ class PythonFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What a cluster has.
+    """The facts about a cluster.
 
     Attributes:
         spark: Spark's version.
         master: Spark's master URL.
         java: The version of the driver's Java.
         driver: The driver's Python.
-        executors: The Pythons that tasks ran in, each once.
-        hosts: How many executors ran tasks on each host; in local mode the driver is one.
-        expected_executors: How many executors there are, or how many the settings ask for if these are more.
-        executors_failure: Why a Python function failed there; empty if none did.
-        missing_features: What this version of Spark cannot do.
-        filesystems: Hadoop's class for each scheme; None where it has none.
-        writes: For each URI, who could not write there and why: of ``driver``, ``executors`` and ``JVM`` those that tried,
-            with an empty text where it worked; in place of ``executors`` each host where they could not.
+        executors: The distinct Pythons in which tasks ran.
+        hosts: Number of executors that ran tasks, by host; in local mode, the driver counts as one.
+        expected_executors: Number of executors that are running, or that the settings ask for, whichever is larger.
+        executors_failure: Why a Python function failed on executors; empty if it did not fail.
+        missing_features: What this version of Spark cannot do, one text per feature.
+        filesystems: Hadoop's filesystem class by URI scheme; None if Hadoop has no class for it.
+        writes: By URI, the outcome of writing there for each of ``driver``, ``executors`` and ``JVM`` that tried: an empty text
+            for success, else the error. If executors failed, there is an entry per failing host instead of ``executors``.
     """
 
     spark: str
@@ -93,11 +93,11 @@ class ClusterFacts:
 
 
 def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
-    """Gather the facts. Below each URI, where tables lie, an empty file is written and deleted; nothing else is changed.
+    """Gather the facts. Below each URI, an empty file is written and deleted; nothing else is changed.
 
     Args:
         spark: The session.
-        uris: Folders; the schemes of their filesystems are looked up beside ``OBJECT_STORES``.
+        uris: Folders for tables; the filesystems of their schemes are looked up in addition to ``OBJECT_STORES``.
     """
     places = [*uris]
     answered, failure = _executor_pythons(spark)
@@ -130,10 +130,12 @@ def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
 
 
 def python_facts(pause: float = 0) -> Callable[[Iterator[Any]], Iterator[Answer]]:
-    """A function that Spark sends as code, not by its name: executors may have nothing by which to import ours.
+    """A function that answers with the facts of the Python that runs it.
+
+    Spark sends it by value, not by reference, because executors may be unable to import this package.
 
     Args:
-        pause: Seconds that it waits.
+        pause: Seconds that the function waits before it answers.
     """
     names = PACKAGES
 
@@ -142,7 +144,7 @@ def python_facts(pause: float = 0) -> Callable[[Iterator[Any]], Iterator[Answer]
         for name in names:
             try:
                 packages.append((name, str(import_module(name).__version__)))
-            except Exception:  # noqa: BLE001 - a package that is there and broken fails in any way
+            except Exception:  # noqa: BLE001 - a broken package can raise anything
                 packages.append((name, None))
         time.sleep(pause)
         yield socket.gethostname(), os.getppid(), platform.python_version(), sys.executable, tuple(packages)
@@ -151,10 +153,10 @@ def python_facts(pause: float = 0) -> Callable[[Iterator[Any]], Iterator[Answer]
 
 
 def _executor_pythons(spark: SparkSession) -> tuple[dict[tuple[str, int], PythonFacts], str]:
-    """The Python of each executor, by its host and a process of its own, and why another one has failed, if it has.
+    """The Python of each executor, by host and process id, and the error if the function failed on an executor, else empty.
 
-    Executors start one after another, and an application starts with few of them or none: all are asked again until they are
-    as many as before and each has answered, or for as long as they may take.
+    Executors start one after another, and an application may begin without any: they are asked again until their number no
+    longer changes and all have answered, or ``_PATIENCE`` has passed.
     """
     look = python_facts(_PAUSE if has_executors(spark) else 0)
     found: dict[tuple[str, int], PythonFacts] = {}
@@ -172,7 +174,7 @@ def _executor_pythons(spark: SparkSession) -> tuple[dict[tuple[str, int], Python
 
 
 def _each_once(answered: Mapping[tuple[str, int], PythonFacts]) -> tuple[PythonFacts, ...]:
-    """Each Python with all hosts that run it."""
+    """The distinct Pythons, each with all hosts that run it."""
     hosts: dict[str, set[str]] = defaultdict(set)
     for (host, _), python in answered.items():
         hosts[repr(python)].add(host)
@@ -181,17 +183,17 @@ def _each_once(answered: Mapping[tuple[str, int], PythonFacts]) -> tuple[PythonF
 
 
 def _tasks_for_each(spark: SparkSession) -> int:
-    """So many tasks that Spark gives each executor some; not more, at which dynamic allocation would start further ones."""
+    """Enough tasks to reach every executor, but not so many that dynamic allocation would start further executors."""
     return min(max(spark.sparkContext.defaultParallelism, _running_executors(spark)), _MOST_TASKS)
 
 
 def _running_executors(spark: SparkSession) -> int:
-    known = int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())  # noqa: SLF001 - PySpark offers no other way
-    return known - has_executors(spark)  # the driver is among them
+    known = int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())  # noqa: SLF001 - PySpark has no public way
+    return known - has_executors(spark)  # it includes the driver
 
 
 def _expected_executors(spark: SparkSession) -> int:
-    """Those that run, or as many as the settings ask for: on YARN and Kubernetes alone they fix a number."""
+    """The number of running executors or, if that is more, what the settings ask for (fixed only on YARN and Kubernetes)."""
     conf, asked = spark.sparkContext.getConf(), "0"
     if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
         asked = conf.get("spark.dynamicAllocation.minExecutors", "0")
@@ -214,7 +216,7 @@ def _missing_features() -> tuple[str, ...]:
 
 
 def _writes(spark: SparkSession, uri: str, *, asks_jvm: bool, tasks: int) -> dict[str, str]:
-    """The outcomes of the driver, of so many tasks on executors, and of the JVM."""
+    """The outcomes of writing in the driver, in this number of tasks on executors, and in the JVM."""
     name = f"_airflow_delta_probe_{uuid4().hex}"
     probes: dict[str, Callable[[], Mapping[str, str] | None]] = {"driver": lambda: _write_as_log(spark, uri, name)}
     if tasks:
@@ -237,7 +239,7 @@ def _write_as_log(spark: SparkSession, uri: str, name: str) -> None:
 
 
 def _write_on_executors(spark: SparkSession, uri: str, tasks: int) -> Mapping[str, str]:
-    """Which hosts could not, and why: a failed task would be tried on another one, and its host be forgotten."""
+    """The error by failing host. Tasks return errors, because Spark would retry a failed task on another host."""
 
     def write(numbers: Iterator[int]) -> Iterator[tuple[str, str]]:
         for number in numbers:
@@ -262,7 +264,7 @@ def _write_in_jvm(spark: SparkSession, uri: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What a text of many lines says in the end: the error of a worker's Python, or of Java, its cause, or the first line."""
+    """The essential line of a long error text: the error of a worker's Python, of Java, its cause, or else the first line."""
     text = str(error)
     if other := OTHER_PYTHON.search(text):
         return other[0]

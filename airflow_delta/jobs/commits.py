@@ -26,8 +26,8 @@ from airflow_delta.core.statements import (
 Commits = Literal["once", "in steps", "without token", "never"]
 """How a statement commits.
 
-Once: its one commit carries the token and is its result, which a retry finds. In steps: such a commit is one of several.
-Without token, and never: a retry runs the statement again.
+``once``: its only commit carries the token and is its result, which a retry finds. ``in steps``: a commit with the token is one
+of several. ``without token`` and ``never``: a retry runs the statement again.
 """
 
 _NOT_ONCE: Mapping[type, Commits] = {

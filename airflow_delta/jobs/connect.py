@@ -1,7 +1,7 @@
-"""A job over Spark Connect: its driver is this process alone, which an operator starts beside the Airflow worker.
+"""A job over Spark Connect: its driver is this process, which an operator starts beside the Airflow worker.
 
-The operator writes one line to its standard input, a ``ConnectJob``, and then holds it open: when it closes, the worker is
-gone, and the driver ends, as it does when another of the worker's processes ends. The server's URL is in ``SPARK_REMOTE``; the
+The operator writes one line, a ``ConnectJob``, to the driver's standard input and keeps that open. When it closes, the worker
+is gone, and the driver ends, as it does when another process of the task ends. The server's URL is in ``SPARK_REMOTE``. The
 command line has the task's token, by which a later try finds a driver that was stopped.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 
-gc.disable()  # nothing of what is imported is garbage, and looking for it takes a tenth of the time
+gc.disable()  # imports leave no garbage, and looking for it takes a tenth of the time
 
 import json
 import os
@@ -36,13 +36,13 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.step_log import log_steps
 
 _GRACE = 5.0
-"""Seconds that the process has to end by itself."""
+"""Seconds that the process has to end after SIGTERM."""
 
 
 def main() -> int:
     """Run the job on the standard input, and return its exit code."""
     line = sys.stdin.readline()
-    if not line:  # the worker has ended before
+    if not line:  # the worker has already ended
         return os.EX_TEMPFAIL
     threading.Thread(target=_end_with_worker, name="end-with-worker", daemon=True).start()
     log_steps()
@@ -64,7 +64,7 @@ def _document(spec: JobSpec, job: ConnectJob) -> ResultDocument:
         os.environ[PREFIXES_VARIABLE] = json.dumps(spec.allowed_prefixes)
     try:
         with connect_session(os.environ["SPARK_REMOTE"], spec.origin, job.settings, job.archive) as spark:
-            application = spark.conf.get("spark.app.id", None)  # not behind a commit, which a server may not outlive
+            application = spark.conf.get("spark.app.id", None)  # asked before the commit: the server may be lost after it
             from airflow_delta.jobs.code_generation import CodeGeneration
             from airflow_delta.jobs.run import run  # loaded by now, or nearly
 
@@ -78,10 +78,10 @@ def _document(spec: JobSpec, job: ConnectJob) -> ResultDocument:
 
 
 def _load_code(statement: Statement) -> None:
-    """Import what runs the statement while the session is opened, which waits for the server most of the time.
+    """Import the code that runs the statement while the session is opened, which mostly waits for the server.
 
-    PySpark and what it imports are there already: of two threads that import modules which import each other, one may find them
-    half made. What fails here fails again where it is needed.
+    PySpark and its imports are loaded before: if two threads import modules with circular imports, one may get half-initialized
+    modules. An import that fails here fails again when it is needed.
     """
     with suppress(Exception):
         from airflow_delta.jobs.run import load_code
@@ -106,4 +106,4 @@ if __name__ == "__main__":
     exit_code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(exit_code)  # what PySpark does at exit waits for a server that is gone
+    os._exit(exit_code)  # PySpark's exit handlers would wait for a server that is gone

@@ -1,4 +1,4 @@
-"""Operator to the driver of a job over Spark Connect."""
+"""What an operator sends to the driver of a job over Spark Connect."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectJob:
-    """What the driver is told, in one line of JSON.
+    """The driver's input, as one line of JSON.
 
     Attributes:
-        spec: As ``JobSpec.to_text`` writes it.
-        archive: Path of our code, for the Python workers of the server.
-        settings: Of the session.
+        spec: The job's spec, as ``JobSpec.to_text`` writes it.
+        archive: Path of the archive with this package, for the server's Python workers.
+        settings: Spark settings of the session.
     """
 
     spec: str

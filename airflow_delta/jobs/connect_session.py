@@ -1,4 +1,4 @@
-"""The session of a job over Spark Connect: of one try alone, so that the next one can end what it left on the server."""
+"""The session of a job over Spark Connect. Each try has its own, so that the next try can end what it left on the server."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from airflow_delta.spark.spark_features import suit_client
 from airflow_delta.spark.worker_code import send_when_needed
 
 _PATIENCE = 30.0
-"""Seconds in which a server has to answer."""
+"""Seconds that the server has to answer."""
 
 _GRACE = 3.0
-"""Seconds that taking leave of the server may take: PySpark would ask one that is gone for ten minutes."""
+"""Seconds that closing the session may take: PySpark would ask a server that is gone for ten minutes."""
 
 _DENIED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
 @contextmanager
 def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], archive: str) -> Iterator[SparkSession]:
-    """A session whose operations bear the token as their tag; SIGTERM interrupts them and ends the process.
+    """A session whose operations are tagged with the token; SIGTERM interrupts them and ends the process.
 
-    What the try before has left running, or an earlier start of this one, is ended first: its driver is lost, and no operation
-    commits by itself.
+    Operations that the try before, or an earlier start of this try, has left running are ended first. This is safe: their
+    driver is lost, and operations do not commit by themselves.
 
     Args:
-        remote: The server's URL, as ``SPARK_REMOTE`` has it.
+        remote: URL of the server, from ``SPARK_REMOTE``; a secret.
         origin: The task that requests the statement.
-        settings: Of the session; they take precedence over ours.
+        settings: Spark settings of the session; they take precedence over this package's.
         archive: Path of the code for the server's Python workers.
 
     Raises:
-        ServerUnreachableError: No server of Spark Connect answers.
-        ServerDeniedError: It refuses the token or the user.
-        SparkTooOldError: It is of an older Spark than jobs need.
+        ServerUnreachableError: No Spark Connect server answers.
+        ServerDeniedError: The server refuses the token or the user.
+        SparkTooOldError: The server's Spark is older than jobs need.
     """
     url = remote if "/;" in remote else f"{remote.rstrip('/')}/"
     number = origin.record.get("try_number")
@@ -78,17 +78,17 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
 
 
 def session_id(origin: Origin, attempt: int) -> str:
-    """Equal for equal tokens and tries; that of a statement without a token is like no other."""
+    """The session's id: the same for the same token and try; random without a token."""
     return str(uuid.uuid4() if origin.token is None else uuid.uuid5(uuid.NAMESPACE_OID, f"{origin.token}/{attempt}"))
 
 
 def _release(url: str, session: str, *, may_return: bool = False) -> None:
-    """Release a session, which interrupts its operations. The answer is the same when the server has no such session.
+    """Release a session, which interrupts its operations. Does nothing if the server has no such session.
 
     Args:
-        url: The server's.
+        url: URL of the server.
         session: The session's id.
-        may_return: Whether a new session may have the id.
+        may_return: Whether a new session may have the same id.
     """
     builder = DefaultChannelBuilder(url)
     user = UserContext(user_id=builder.userId or os.environ.get("SPARK_USER") or os.environ.get("USER", ""))
@@ -100,7 +100,7 @@ def _release(url: str, session: str, *, may_return: bool = False) -> None:
         try:
             server.ReleaseSession(request, metadata=builder.metadata(), timeout=_PATIENCE)
         except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # by Spark before 4.0
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:  # Spark before 4.0
                 asked = AnalyzePlanRequest(
                     session_id=session, user_context=user, spark_version=AnalyzePlanRequest.SparkVersion()
                 )

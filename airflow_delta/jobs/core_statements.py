@@ -1,4 +1,4 @@
-"""Statements that the core executes without Spark: in a job, where the access to the data is, or in an Airflow worker."""
+"""Statements that run without Spark: in a job, which has access to the data, or in an Airflow worker."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ RUNNERS: Mapping[type, Runner] = dict(
         runner(SequenceStatement, _run_sequence),
     )
 )
-"""The statements that need no Spark."""
+"""How to run each statement that does not need Spark, by its class."""
 
 
 def execute_in_core(
@@ -130,15 +130,16 @@ def execute_in_core(
     start_version: int | None = None,
     backend: Backend = Backend(),  # noqa: B008 - it is frozen
 ) -> OperationResult:
-    """Execute the statement, one of ``RUNNERS``, in this process.
+    """Execute a statement, whose class is in ``RUNNERS``, in this process.
 
     Args:
-        log: Of the statement's table.
-        statement: What to do.
+        log: The log of the statement's table.
+        statement: The statement.
         origin: The task that requests it.
-        start_version: The table's version when the origin's idempotency token was generated (-1 for no table). With it the
-            commit of a duplicate attempt is found, which may have created the table, or added the column, that is in the way.
-        backend: What runs the parts of the statement.
+        start_version: The table's version when the origin's idempotency token was generated (-1 for no table). With it, the
+            commit of a duplicate attempt is found, even if the statement fails because that attempt has already created the
+            table or added the column.
+        backend: Runs the parts of the statement that Spark may do.
 
     Raises:
         DeltaError: The statement failed.

@@ -1,4 +1,4 @@
-"""The main function of the job that says what a cluster has and lacks."""
+"""The main function of the job that checks a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_delta.jobs.session import job_session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check the cluster, print what it has and lacks, and return the exit code: 1 if anything is wrong.
+    """Check the cluster, print facts and findings, and return the exit code: 1 if a finding is an error.
 
     Args:
         arguments: The command line; the process's own when None.
@@ -51,7 +51,7 @@ def to_json(facts: ClusterFacts, findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def table(facts: ClusterFacts) -> Iterator[tuple[str, str]]:
-    """What the cluster has, as pairs of a name and a text."""
+    """The facts about the cluster as pairs of a name and a text."""
     yield "Spark", f"{facts.spark} on {facts.master}, Java {facts.java}"
     yield "driver", _python(facts.driver)
     for python in facts.executors:

@@ -1,4 +1,4 @@
-"""DROP TABLE as a statement: the files of a table, and before them its name where only the job knows the catalog."""
+"""DROP TABLE as a statement: deletes a table's files, after dropping its name if only the job can reach the catalog."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from airflow_delta.jobs.outcome import without_commit
 
 
 def execute_drop(log: DeltaLog, statement: DropStatement, catalog: Catalog | None = None) -> OperationResult:
-    """Drop the name, where the statement has one, and delete the files, where it says so.
+    """Drop the name, if the statement has one, and delete the files, if the statement asks for it.
 
-    A name that is gone, or another table's by now, is left: an earlier try has dropped it.
+    A name that does not exist, or belongs to another table by now, is left alone: an earlier try has dropped it.
 
     Args:
-        log: Of the place where the table lies.
-        statement: What to do.
-        catalog: Of the job's session.
+        log: The log at the table's location.
+        statement: The statement.
+        catalog: The catalog of the job's Spark session.
 
     Raises:
-        InvalidStatementError: The statement does not say which table it is about, or its name is of no catalog.
-        DeltaError: As ``check_droppable``, the catalog and ``delete_table``, before the name is gone.
+        InvalidStatementError: The statement lacks the table's id, or has a name although the job has no catalog.
+        DeltaError: As ``check_droppable``, the catalog and ``delete_table`` raise it, before the name is dropped.
     """
     if statement.catalog_name is None:
         return _delete_files(log, statement)

@@ -1,4 +1,4 @@
-"""Errors around a statement rather than in it: of the spec, the job, its result.
+"""Errors of the job around a statement: of its spec, its Spark, its result.
 
 ::
 
@@ -9,8 +9,8 @@
     ├── MissingPackageError  the cluster's Python lacks a package
     ├── SparkTooOldError     jobs do not run on the cluster's version of Spark
     ├── PythonMismatchError  driver and executors have different versions of Python
-    ├── ServerUnreachableError  no server of Spark Connect answers  (retryable)
-    ├── ServerDeniedError    the server of Spark Connect refuses token or user
+    ├── ServerUnreachableError  no Spark Connect server answers     (retryable)
+    ├── ServerDeniedError    the Spark Connect server refuses token or user
     ├── JobFailedError       internal error                         (retryable)
     ├── MaintenanceFailedError  some steps of a maintenance failed  (retryable)
     ├── TableUnhealthyError  a health check found problems
@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from airflow_delta.core.errors import DeltaError
 
 OTHER_PYTHON = re.compile(r"has different version: (?P<executors>[\d.]+) than that in driver: (?P<driver>[\d.]+)")
-"""How Spark says that a worker's Python is not the driver's."""
+"""Spark's error text for a worker whose Python differs from the driver's."""
 
 
 @dataclass(kw_only=True, eq=False)
 class InvalidSpecError(DeltaError):
-    """The spec of the job is invalid, or was changed on its way."""
+    """The spec of the job is invalid, or was changed on its way to the job."""
 
     code = "DELTA_INVALID_SPEC"
     message = "invalid job spec: {detail}"
@@ -40,7 +40,7 @@ class InvalidSpecError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class SparkAnalysisError(DeltaError):
-    """Spark refused the SQL of the statement before it read a row.
+    """Spark refused the SQL of the statement before it read any rows.
 
     Attributes:
         condition: Spark's name of the error, such as ``UNRESOLVED_COLUMN.WITH_SUGGESTION``.
@@ -57,7 +57,7 @@ class SparkAnalysisError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class RowValueError(DeltaError):
-    """A value of a row cannot be computed, or does not fit its column; nothing was committed. SQL's class 22 of errors.
+    """A value of a row cannot be computed, or does not fit its column (SQLSTATE class 22); nothing was committed.
 
     Attributes:
         condition: Spark's name of the error, such as ``CAST_OVERFLOW``.
@@ -89,11 +89,11 @@ class MissingPackageError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class PythonMismatchError(DeltaError):
-    """The minor versions of Python differ between driver and executors, so that Spark runs no function there.
+    """The minor versions of Python differ between driver and executors, so that Spark cannot run Python functions.
 
     Attributes:
         driver: The driver's version.
-        executors: That of the executor that was asked first.
+        executors: The version of the executor that failed first.
     """
 
     code = "DELTA_PYTHON_MISMATCH"
@@ -107,11 +107,11 @@ class PythonMismatchError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class SparkTooOldError(DeltaError):
-    """The cluster's Spark, or the server of Spark Connect, is older than what jobs need; found before any work is done.
+    """Spark, on the cluster or as a Spark Connect server, is older than jobs need; found before any work is done.
 
     Attributes:
-        found: The version.
-        needed: The least version.
+        found: The version found.
+        needed: The lowest version that jobs run on.
     """
 
     code = "DELTA_SPARK_TOO_OLD"
@@ -123,7 +123,7 @@ class SparkTooOldError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ServerUnreachableError(DeltaError):
-    """No server of Spark Connect answered; nothing was done.
+    """No Spark Connect server answered; nothing was done.
 
     Attributes:
         address: Of the server, without secrets.
@@ -142,7 +142,7 @@ class ServerUnreachableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ServerDeniedError(DeltaError):
-    """The server of Spark Connect refused who asks; nothing was done.
+    """The Spark Connect server refused the token or the user; nothing was done.
 
     Attributes:
         address: Of the server, without secrets.
@@ -184,7 +184,7 @@ class ResultMissingError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class MaintenanceFailedError(DeltaError):
-    """Some steps of a maintenance failed; each of the others was done, or was not due.
+    """Some steps of a maintenance failed; the others were done if they were due and could be done here.
 
     Attributes:
         failed: The steps and their errors, as texts.
@@ -202,7 +202,7 @@ class MaintenanceFailedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableUnhealthyError(DeltaError):
-    """A health check found what the task is configured to fail on.
+    """A health check has findings on which the task is configured to fail.
 
     Attributes:
         findings: Code and text of each such finding.

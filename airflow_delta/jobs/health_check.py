@@ -11,7 +11,7 @@ from airflow_delta.core.statements import HealthStatement, OperationResult
 
 
 def execute_health_check(log: DeltaLog, statement: HealthStatement) -> OperationResult:
-    """Check the table, also one that cannot be opened: ``details`` holds ``findings``, the worst first, and ``figures``.
+    """Check a table, even one that cannot be opened; ``details`` holds ``findings``, the worst first, and ``figures``.
 
     Raises:
         TableNotFoundError: There is no table.

@@ -1,4 +1,4 @@
-"""A log that notices the commit of a zombie attempt: an earlier try of the task that still runs, and may commit at any time."""
+"""A log that notices the commit of a zombie: an earlier try of the task that still runs and may commit at any time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 
 
-class AlreadyCommitted(Exception):  # noqa: N818 - users never see it
+class AlreadyCommitted(Exception):  # noqa: N818 - never reaches a user
     """The table already holds the task's commit."""
 
 
 class IdempotentLog(DeltaLog):
-    """A log on which no transaction starts from a version that holds the task's own commit.
+    """A log on which no transaction starts from a version that includes the task's own commit.
 
-    Between the search for the token and the read of the table a duplicate attempt may commit; its commit would be taken for
-    another writer's, and followed by a second one. A duplicate that commits after the read is found by the commit itself.
+    A duplicate attempt may commit between the search for the token and the read of the table; without this class, its commit
+    would count as another writer's, and the task would commit again. A duplicate that commits after the read is found when the
+    transaction commits.
     """
 
     def __init__(self, log: DeltaLog, token: str, start_version: int) -> None:
@@ -30,7 +31,7 @@ class IdempotentLog(DeltaLog):
         """Start a transaction, as on any log.
 
         Raises:
-            AlreadyCommitted: The version holds the task's commit, or follows it.
+            AlreadyCommitted: The task's commit is in the table, at the version read or before.
             TokenHistoryLostError: Commits were cleaned up, so the outcome is unknown.
         """
         transaction = super().start_transaction(snapshot, enforces=enforces)

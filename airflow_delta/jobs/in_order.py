@@ -1,4 +1,4 @@
-"""A sequence of statements: each commits with a token of its own, and a retry goes on behind the last commit."""
+"""A sequence of statements: each commits with its own token, and a retry continues after the last commit."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from airflow_delta.jobs.runner import StatementRun
 from airflow_delta.jobs.spec import statement_digest
 
 STATEMENT_KEY = "statement"
-"""Key of a commit's record with the statement's name."""
+"""Key, in the record of a commit, of the statement's name."""
 
 SKIPPED_KEY = "skipped"
-"""Key of the details of a statement that an earlier try has done, which left no commit to be found."""
+"""Key, in a statement's details, that is True if an earlier try has run the statement without leaving a commit to find."""
 
 _logger = logging.getLogger(__name__)
 
@@ -34,9 +34,11 @@ class Step:
     """One statement of a sequence.
 
     Attributes:
-        log: Of the statement's table.
-        origin: As of the sequence, with a token of the statement's own.
-        start_version: The table's version before the task's first try; None where it is not known.
+        name: Name of the statement in the sequence.
+        statement: The statement.
+        log: The log of the statement's table.
+        origin: The origin of the sequence, but with the statement's own token.
+        start_version: The table's version before the task's first try; None if unknown.
     """
 
     name: str
@@ -49,21 +51,22 @@ class Step:
 def run_in_order(
     run: StatementRun, sequence: SequenceStatement, *, execute: Callable[[Step], OperationResult]
 ) -> OperationResult:
-    """Run the statements behind the last one that has committed in an earlier try; the first that fails ends them.
+    """Run the statements after the last one that an earlier try has committed; stop at the first that fails.
 
     Args:
-        run: Of the sequence.
+        run: The run of the sequence.
         sequence: The statements.
-        execute: Runs one of them, unless a commit with its token exists.
+        execute: Runs one statement, unless a commit with its token exists.
 
     Raises:
-        DeltaError: As the statement raises it, with its name and place. Those before it stay committed.
+        DeltaError: The error of the failed statement, with the statement's name and position. The statements before it stay
+            committed.
     """
     steps = list(_steps(run, sequence))
     earlier = [_earlier_result(step) for step in steps]
     done = max((position for position, result in enumerate(earlier) if result is not None), default=-1)
     if done >= 0 and commits_of(steps[done].statement) != "once":
-        done -= 1  # its commit is one of several
+        done -= 1  # it may have made only some of its commits
     results: dict[str, OperationResult] = {}
     for position, (step, found) in enumerate(zip(steps, earlier, strict=True)):
         title = f"Statement {step.name} ({position + 1} of {len(steps)})"
@@ -113,7 +116,7 @@ def _steps(run: StatementRun, sequence: SequenceStatement) -> Iterator[Step]:
 
 
 def _token(token: str | None, name: str, statement: TableStatement) -> str | None:
-    """A token for this statement of the task, equal in all tries."""
+    """A token for one statement of the task, the same in all tries."""
     if token is None:
         return None
     return hashlib.sha256(f"{token}\n{name}\n{statement_digest(statement)}".encode()).hexdigest()[:32]

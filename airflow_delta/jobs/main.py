@@ -1,4 +1,4 @@
-"""The main function of every job script: read the spec, make the session, run, write the result, exit."""
+"""The main function of every job script: reads the spec, creates the session, runs the statement, writes the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
     """Run one job and return its exit code.
 
     Args:
-        statement_type: The only type of statement that the script takes, by its name in JSON.
+        statement_type: Name in JSON of the only statement type that the script accepts.
         arguments: The command line; the process's own when None.
     """
     parser = argparse.ArgumentParser(description=f"{statement_type} on a Delta table, with no Delta JAR")
@@ -42,7 +42,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
         return print_outcome(ResultDocument.of_error(error))
     if spec.allowed_prefixes:
         os.environ[PREFIXES_VARIABLE] = json.dumps(spec.allowed_prefixes)
-    if spec.result_uri is not None:  # by hand the result is printed, and spark-submit makes one output of both
+    if spec.result_uri is not None:  # when run by hand, stdout is only for the result, and spark-submit merges the streams
         log_steps()
     exit_with_jvm()
     exit_with_worker()
@@ -52,7 +52,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
         document = ResultDocument.of_error(error)
         _leave(spec, document)
         return print_outcome(document, is_by_hand=spec.result_uri is None)
-    from airflow_delta.jobs.run import run  # only now: an older Spark lacks what it imports
+    from airflow_delta.jobs.run import run  # imported after the check, as an older Spark lacks its imports
 
     spark = job_session(f"{statement_type} {spec.statement.table}")
     context = spark.sparkContext
@@ -75,7 +75,7 @@ def _spec(text: str, statement_type: str) -> JobSpec:
     if text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:  # such as a file that is no UTF-8
+        except (OSError, ValueError) as error:  # ValueError: the file is not UTF-8
             detail = f"{text[1:]!r} cannot be read: {getattr(error, 'strerror', None) or error}"
             raise InvalidSpecError(detail=detail) from error
     spec = JobSpec.from_text(text)

@@ -1,4 +1,4 @@
-"""Maintenance of a table: the steps that are due, one after the other; each reads the table as the steps before it left it."""
+"""Maintenance of a table: runs the steps that are due, each on the table as the steps before have left it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from airflow_delta.spark.optimize.cubes import CUBE_ID, cubes_to_make
 _logger = logging.getLogger(__name__)
 
 Optimizer = Callable[[OptimizeStatement], OperationResult]
-"""Does an OPTIMIZE. Raises ``DeltaError``."""
+"""Runs an OPTIMIZE. Raises ``DeltaError``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,11 @@ class Step:
     """The outcome of one step.
 
     Attributes:
-        done: Whether it was done: it was due, this was not a dry run, and what it needs was available.
-        version: The version that it committed; None for a step that needs no commit.
-        metrics: Of what it did.
-        result: Of an OPTIMIZE, for its conflicts and attempts.
+        need: Whether the step was due, and why.
+        done: Whether the step was done: it was due, this was not a dry run, and what it needs was available.
+        version: The version that the step committed; None for a step without a commit.
+        metrics: Metrics of the step.
+        result: The result of an OPTIMIZE, for its conflicts and attempts; None for other steps.
     """
 
     need: Need
@@ -74,9 +75,12 @@ class Maintenance:
     """One maintenance of one table.
 
     Attributes:
-        optimizer: Does the step ``optimize``; None where there is no Spark, and the step is only reported as due.
-        start_version: Of the table when the token was generated; see ``committed_result``.
-        executor: Who lists and deletes for the step ``vacuum``; this process when None.
+        log: The table's log.
+        statement: The statement.
+        origin: The task that requests the maintenance.
+        optimizer: Runs the step ``optimize``; None without Spark, where the step is only reported as due.
+        start_version: The table's version when the token was generated; see ``committed_result``.
+        executor: Lists and deletes files for the step ``vacuum``; None for this process.
     """
 
     log: DeltaLog
@@ -87,11 +91,11 @@ class Maintenance:
     executor: VacuumExecutor | None = None
 
     def run(self) -> OperationResult:
-        """Do the steps that are due. Each commit stands for itself: a second run does what is left.
+        """Do the steps that are due. Each step commits by itself, so that another run does what is left.
 
         Raises:
-            MaintenanceFailedError: Some steps failed; the others were done, and the error names both.
-            DeltaError: The table cannot be opened, or not written by this version; nothing was done.
+            MaintenanceFailedError: Some steps failed; the error names these and the steps that were done.
+            DeltaError: The table cannot be opened, or this version cannot write to it; nothing was done.
         """
         snapshot = self.log.refresh()
         check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
@@ -102,7 +106,7 @@ class Maintenance:
                 steps[name] = _STEPS[name](self)
             except DeltaError as error:
                 failed[name] = error
-            except Exception as error:  # noqa: BLE001 - the steps are independent: what one meets must not keep the others
+            except Exception as error:  # noqa: BLE001 - the steps are independent: one failure must not stop the others
                 _logger.warning("The step %s failed:\n%s", name, printable_lines(redact(traceback.format_exc())))
                 detail = redact(str(error))[:2_000]
                 failed[name] = JobFailedError(
@@ -132,11 +136,11 @@ class Maintenance:
         )
 
     def optimize_need(self) -> Need:
-        """Whether an OPTIMIZE is due; needs no Spark."""
+        """Whether an OPTIMIZE is due; decided without Spark."""
         return optimize_need(self.log.refresh(), self.statement)
 
     def optimize(self) -> Step:
-        """Rewrite what ``optimize_need`` has found; a commit of an earlier try counts."""
+        """Run an OPTIMIZE if it is due; a commit by an earlier try of the task counts as done."""
         token = self.origin.token
         earlier = None if token is None else committed_result(self.log, token, self.start_version)
         if earlier is not None:
@@ -152,7 +156,7 @@ class Maintenance:
         return Step(need=need, done=True, version=version, metrics=result.metrics, result=result)
 
     def statistics(self) -> Step:
-        """Compute the statistics of the files that have none."""
+        """Compute statistics for the files without statistics."""
         files = self.log.refresh().files(columns=["stats"])
         need = needs.of_statistics(files=pc.sum(without_statistics(files)).as_py() or 0)
         if not self._is_to_do(need):
@@ -162,7 +166,7 @@ class Maintenance:
         return Step(need=need, done=True, version=done.version if done.changed else None, metrics=metrics)
 
     def vacuum(self) -> Step:
-        """Delete the files that no version within the retention needs; one listing of the table serves both."""
+        """Delete the files that no version within the retention needs; one listing decides what is due and what is deleted."""
         dry_run = self.statement.dry_run
         done = self.log.vacuum(self.statement.retention_hours, dry_run=dry_run, origin=self.origin, executor=self.executor)
         need = needs.of_vacuum(files=done.files, size=done.bytes)
@@ -170,9 +174,9 @@ class Maintenance:
         return Step(need=need, done=self._is_to_do(need), version=done.version, metrics=metrics)
 
     def checkpoint(self) -> Step:
-        """Write a checkpoint where readers read many commits, or cannot read the checkpoint that is there."""
+        """Write a checkpoint if readers have to read many commits, or the existing checkpoint is broken."""
         snapshot = self._reopen()
-        snapshot.files(columns=["size"])  # a checkpoint is only known to be broken when it was read
+        snapshot.files(columns=["size"])  # a broken checkpoint is only noticed when it is read
         interval = checkpoint_interval(snapshot.metadata.configuration)
         need = needs.of_checkpoint(
             commits=len(snapshot.segment.commits),
@@ -186,7 +190,7 @@ class Maintenance:
         return Step(need=need, done=True, metrics=metrics)
 
     def compact_log(self) -> Step:
-        """Write the commits after checkpoint and compacted files as one more compacted file."""
+        """Write the commits after the checkpoint and the compacted files into another compacted file."""
         segment = self._reopen().segment
         newest_first = reversed(segment.compacted)
         covered = next((file.end for file in newest_first if keeps_all_tombstones(self.log.store, file)), -1)
@@ -208,7 +212,7 @@ class Maintenance:
         return Step(need=need, done=self._is_to_do(need), metrics={} if keeps_log else {"numDeletedLogFiles": files})
 
     def _reopen(self) -> Snapshot:
-        """The latest version with the checkpoints that exist now: a refresh alone does not find them."""
+        """The latest version, read with the checkpoints that exist now; a refresh does not look for new checkpoints."""
         return DeltaLog(self.log.store, clock=self.log.clock).snapshot()
 
     def _is_to_do(self, need: Need) -> bool:
@@ -216,9 +220,9 @@ class Maintenance:
 
 
 def optimize_need(snapshot: Snapshot, maintenance: MaintenanceStatement) -> Need:
-    """Whether the OPTIMIZE of this maintenance is due for a version of the table; needs no Spark.
+    """Whether the OPTIMIZE of a maintenance is due for a version of the table; decided without Spark.
 
-    Where only Spark can decide which partitions the condition names, all that it may name count.
+    If only Spark can decide which partitions match the condition, all partitions that may match count.
     """
     statement = _optimize_statement(snapshot, maintenance)
     if columns := clustered_by(snapshot):
@@ -233,14 +237,14 @@ def optimize_need(snapshot: Snapshot, maintenance: MaintenanceStatement) -> Need
 
 
 def _optimize_statement(snapshot: Snapshot, maintenance: MaintenanceStatement) -> OptimizeStatement:
-    """The OPTIMIZE for this table: two small files always fit into one."""
+    """The OPTIMIZE for this table; a small file has at most half the target size, so that two always fit into one."""
     statement = maintenance.optimize()
     half = max(1, target_file_size(snapshot, statement) // 2)
     return replace(statement, small_file_size=min(maintenance.small_file_size, half))
 
 
 def _clustering_need(snapshot: Snapshot, statement: OptimizeStatement, columns: tuple[ColumnPath, ...]) -> Need:
-    """Whether OPTIMIZE is due on a clustered table, whose files it leaves small where their rows are in order."""
+    """Whether OPTIMIZE is due on a clustered table, where small files whose rows are already clustered are left alone."""
     files = snapshot.files(named_partitions(snapshot, statement.where, parse_predicate))
     files, _ = cubes_to_make(files, list(map(path_text, columns)), full=False)
     cubes = [dict(tags or ()).get(CUBE_ID) for tags in files["tags"].to_pylist()]

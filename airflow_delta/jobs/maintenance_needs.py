@@ -12,6 +12,7 @@ class Need:
     """Whether a step of a maintenance is due.
 
     Attributes:
+        due: Whether the step is due.
         why: The numbers that decided it, in words.
     """
 
@@ -20,7 +21,7 @@ class Need:
 
 
 def of_optimize(*, files: int, size: int, small_file_size: int, min_files: int) -> Need:
-    """``files`` small ones, of ``size`` bytes together, lie in partitions that have ``min_files`` of them or more."""
+    """Whether to compact ``files`` small files (``size`` bytes in total), in partitions with at least ``min_files`` of them."""
     limit = f"{min_files} or more files below {small_file_size:,} bytes"
     if not files:
         return Need(False, f"no partition has {limit}")
@@ -28,10 +29,10 @@ def of_optimize(*, files: int, size: int, small_file_size: int, min_files: int) 
 
 
 def of_clustering(*, files: int, size: int, cubes: int, small_file_size: int, min_files: int) -> Need:
-    """``files``, of ``size`` bytes together, are in no order yet; OPTIMIZE would unite them with those of ``cubes`` cubes.
+    """Whether to cluster ``files`` new files (``size`` bytes in total), which OPTIMIZE would unite with ``cubes`` small cubes.
 
-    They count as small files do: ``min_files`` of them, or as many bytes as so many small files have. Cubes alone, which
-    OPTIMIZE would unite, are always worth it; it names none where all rows are in order.
+    New files are worth it from ``min_files`` files on, or from the bytes of that many small files on. Without new files, small
+    cubes are always worth uniting; if all rows are clustered, OPTIMIZE finds no such cubes.
     """
     if not files:
         return Need(cubes > 0, f"{counted(cubes, 'small cube')} can become one" if cubes else "all files are in their order")
@@ -41,32 +42,32 @@ def of_clustering(*, files: int, size: int, cubes: int, small_file_size: int, mi
 
 
 def of_statistics(*, files: int) -> Need:
-    """``files`` have no statistics."""
+    """Whether to compute statistics for ``files`` files without statistics."""
     return Need(files > 0, f"{counted(files, 'file')} without statistics")
 
 
 def of_vacuum(*, files: int, size: int) -> Need:
-    """``files``, of ``size`` bytes together, are needed by no version within the retention and by no pin."""
+    """Whether to delete ``files`` files (``size`` bytes in total) that neither a retained version nor a pin needs."""
     return Need(
         files > 0, f"{counted(files, 'file')} ({size:,} bytes) of no version within the retention, and of no pinned one"
     )
 
 
 def of_checkpoint(*, commits: int, max_commits: int, broken: int) -> Need:
-    """Every reader reads ``commits`` after the last checkpoint; ``broken`` checkpoints could not be read."""
+    """Whether to write a checkpoint: readers read ``commits`` commits, and ``broken`` checkpoints cannot be read."""
     if broken:
         return Need(True, f"{counted(broken, 'checkpoint')} cannot be read")
     return Need(commits > max_commits, f"every reader reads {counted(commits, 'commit')}; more than {max_commits} are too many")
 
 
 def of_log_compaction(*, commits: int, max_commits: int) -> Need:
-    """``commits`` are covered neither by a checkpoint nor by a compacted file."""
+    """Whether to compact ``commits`` commits that neither a checkpoint nor a compacted file covers."""
     why = f"{counted(commits, 'commit')} in no checkpoint and no compacted file; more than {max_commits} are too many"
     return Need(commits > max_commits, why)
 
 
 def of_cleanup(*, files: int, keeps_log: bool) -> Need:
-    """``files`` of the log are older than its retention; ``keeps_log`` says that the table wants to keep them."""
+    """Whether to delete ``files`` expired files of the log; ``keeps_log``: the table is configured to keep them."""
     if keeps_log:
         return Need(False, "delta.enableExpiredLogCleanup is false")
     return Need(files > 0, f"{counted(files, 'file')} of the log, older than its retention and needed by no later version")

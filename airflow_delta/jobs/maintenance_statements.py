@@ -1,4 +1,4 @@
-"""Statements that maintain a table's files and log. Their commits carry no token: a retry runs the statement again."""
+"""Statements that maintain a table's files and log. Their commits carry no token, so a retry runs the statement again."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from airflow_delta.core.statements import (
 from airflow_delta.jobs.outcome import of_version, without_commit
 
 SHOWN_PATHS = 100
-"""Most paths that a result lists: results live in Airflow's database."""
+"""Most paths that a result lists, as results are stored in Airflow's database."""
 
 
 def vacuum_table(
     log: DeltaLog, statement: VacuumStatement, *, origin: Origin, executor: VacuumExecutor | None = None
 ) -> OperationResult:
-    """Delete what no version needs; ``details`` has the ``pins`` and ``damaged_pins``, of a dry run also the first ``paths``.
+    """Delete files that no version needs; ``details`` has ``pins`` and ``damaged_pins``, of a dry run also the first ``paths``.
 
     Args:
-        log: Of the statement's table.
-        statement: What to do.
+        log: The log of the statement's table.
+        statement: The statement.
         origin: The task that requests it.
-        executor: Who lists and deletes; this process when None.
+        executor: Lists and deletes the files; None for this process.
 
     Raises:
         As ``DeltaLog.vacuum``.
@@ -65,17 +65,17 @@ def vacuum_table(
 
 
 class CheckpointWriter(Protocol):
-    """Writes a checkpoint as ``DeltaLog.checkpoint`` does, in whatever process."""
+    """Writes a checkpoint as ``DeltaLog.checkpoint`` does, in this process or on Spark."""
 
     def __call__(self, log: DeltaLog, version: int | None, /, *, kind: str | None) -> CheckpointResult:
-        """Write the checkpoint of this version. Raises as ``DeltaLog.checkpoint``."""
+        """Write the checkpoint of a version, None for the latest. Raises as ``DeltaLog.checkpoint`` does."""
         ...
 
 
 def write_checkpoint(
     log: DeltaLog, statement: CheckpointStatement, *, writer: CheckpointWriter = DeltaLog.checkpoint
 ) -> OperationResult:
-    """Write a checkpoint; this process does it unless another writer is given.
+    """Write a checkpoint, in this process unless another writer is given.
 
     Raises:
         As ``DeltaLog.checkpoint``.
@@ -86,7 +86,7 @@ def write_checkpoint(
 
 
 def compact_log(log: DeltaLog, statement: CompactLogStatement) -> OperationResult:
-    """Write commits as one file; ``details`` holds its ``path``, None where there was nothing to compact.
+    """Write commits into one compacted file; ``details`` holds its ``path``, None if there was nothing to compact.
 
     Raises:
         As ``DeltaLog.compact_log``.
@@ -98,7 +98,7 @@ def compact_log(log: DeltaLog, statement: CompactLogStatement) -> OperationResul
 
 
 def clean_up_log(log: DeltaLog, statement: CleanUpLogStatement) -> OperationResult:
-    """Delete what the log no longer needs; ``details`` holds the ``barrier``, and after a dry run the first ``paths``.
+    """Delete expired files of the log; ``details`` holds the ``barrier``, and after a dry run the first ``paths``.
 
     Raises:
         As ``DeltaLog.cleanup_log``.
@@ -130,7 +130,7 @@ def compute_statistics(log: DeltaLog, statement: StatisticsStatement, *, origin:
 
 
 def write_manifests(log: DeltaLog) -> OperationResult:
-    """List the table's files for readers that do not know Delta.
+    """Write symlink manifests: lists of the table's files for readers without Delta support.
 
     Raises:
         As ``DeltaLog.generate_manifests``.

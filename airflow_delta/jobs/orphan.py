@@ -1,4 +1,4 @@
-"""A driver that has lost its JVM must not go on, and one that has lost its worker need not: a retry does its work again."""
+"""Ends a driver that has lost its JVM or its Airflow worker; a retry of the task does the work again."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from airflow_delta.jobs.worker_processes import WorkerProcesses
 
 _INTERVAL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 _LAST_WORDS = 1.0
-"""Seconds that the last line of the log may take: nobody may be left to read it."""
+"""Seconds that writing the last line of the log may take: no process may be left to read it."""
 
 _logger = logging.getLogger(__name__)
 
@@ -22,20 +22,20 @@ _logger = logging.getLogger(__name__)
 def exit_with_jvm() -> None:
     """End this process soon after the JVM that started it is gone.
 
-    A commit needs no JVM, so a driver whose task was killed (``on_kill`` kills the JVM) could otherwise still make one.
-    Does nothing where the JVM was not the one to start this process, as in ``python delta_merge.py``.
+    A commit needs no JVM, so a driver whose task was killed (``on_kill`` kills the JVM) could otherwise still make one. Does
+    nothing if this process was not started by a JVM, as in ``python delta_merge.py``.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         threading.Thread(target=_watch_jvm, args=(os.getppid(),), name="exit-with-jvm", daemon=True).start()
 
 
 def exit_with_worker(end: Callable[[], object] = lambda: os._exit(os.EX_TEMPFAIL)) -> None:
-    """End this process, and with it its JVM, soon after one of its worker's processes is gone, as SIGKILL would.
+    """End this process, and with it its JVM, at once, soon after one of its worker's processes has ended.
 
-    Does nothing where the environment names no worker: on a cluster, by hand, on other systems than Linux.
+    Does nothing if the environment names no worker: on a cluster, by hand, on systems other than Linux.
 
     Args:
-        end: How it ends.
+        end: Ends the process.
     """
     worker = WorkerProcesses.from_environment()
     if worker is not None:

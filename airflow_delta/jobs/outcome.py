@@ -1,4 +1,4 @@
-"""The outcome of a statement that the core executed, as the result that operators return."""
+"""Makes the result that operators return from the outcome of a statement of the core."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def of_transaction(log: DeltaLog, operation: str, commit: CommitResult, details:
 def of_version(
     log: DeltaLog, version: int, origin: Origin, details: Details | None = None, *, commit: CommitResult | None = None
 ) -> OperationResult:
-    """The result of a statement that ended in the commit of this version, its own or that of another attempt of its task.
+    """The result of a statement whose commit is this version, made by itself or by another attempt of its task.
 
     Args:
-        log: The table.
-        version: The version.
-        origin: The run.
-        details: What the result is to say.
-        commit: The statement's commit, where it knows it: what followed it is told too.
+        log: The table's log.
+        version: The committed version.
+        origin: The origin of this attempt.
+        details: Details of the result.
+        commit: The statement's own commit, if known: the result then includes what was done after it, and its warnings.
     """
     best_effort, info = BestEffort(), None
     with best_effort.attempt(f"reading version {version} again"):
@@ -57,7 +57,7 @@ def of_version(
 
 
 def with_dry_run_flag(result: OperationResult, statement: Statement) -> OperationResult:
-    """The result, with ``dry_run`` set where the statement was one."""
+    """The result, with ``dry_run`` taken from the statement."""
     return replace(result, dry_run=getattr(statement, "dry_run", False))
 
 
@@ -69,7 +69,7 @@ def without_commit(
     metrics: Mapping[str, int | str] | None = None,
     details: Details | None = None,
 ) -> OperationResult:
-    """The result of a statement that committed nothing; -1 is the version where there is no table."""
+    """The result of a statement that committed nothing; the version is -1 if there is no table."""
     return OperationResult(
         table=log.table_uri,
         version=version,

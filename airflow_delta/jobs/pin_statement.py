@@ -1,4 +1,4 @@
-"""Pinning as a statement: in a job, where the access to the data is, or in an Airflow worker."""
+"""Pinning as a statement: in a job, which has access to the data, or in an Airflow worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_delta.core.statements import OperationResult, PinStatement
 
 
 def execute_pin(statement: PinStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
-    """Pin the tables; ``details["pins"]`` holds each ``PinnedVersion`` as a dict. Raises as ``pin_versions``."""
+    """Pin the tables; ``details["pins"]`` holds each ``PinnedVersion`` as a dict. Raises as ``pin_versions`` does."""
     pins = pin_versions(statement, open_log, origin.record)
     return OperationResult(
         table=statement.table,

@@ -1,4 +1,4 @@
-"""How far long steps of a job are, as lines of its log."""
+"""Progress of a job's long steps, as lines in its log."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pyspark.sql import SparkSession
 _logger = logging.getLogger(__name__)
 
 FIRST, LONGEST = 10.0, 120.0
-"""Seconds until a step is long, and most seconds between two lines about it."""
+"""Seconds after which a step is logged, and most seconds between two lines about it."""
 
 
 @contextmanager
 def log_progress(context: Any, *, first: float = FIRST) -> Iterator[None]:
-    """Log, while the body runs, how many tasks of Spark's active stages are done: rarely, and nothing of short stages.
+    """While the body runs, log how many tasks of Spark's active stages are done: seldom, and not for short stages.
 
     Args:
         context: The ``SparkContext``; its status tracker asks the JVM, not the cluster.
-        first: Seconds after which a stage is worth a line.
+        first: Seconds after which a stage is logged.
     """
     ended = threading.Event()
     watcher = threading.Thread(target=_watch, args=(context.statusTracker(), ended, first), name="progress", daemon=True)
@@ -38,12 +38,12 @@ def log_progress(context: Any, *, first: float = FIRST) -> Iterator[None]:
 def log_connect_progress(
     spark: SparkSession, *, first: float = FIRST, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[None]:
-    """As ``log_progress`` in a session of Spark Connect, whose server tells every two seconds how far an operation is.
+    """As ``log_progress``, in a Spark Connect session, whose server reports progress every two seconds.
 
     Args:
         spark: The session.
-        first: As of ``log_progress``.
-        clock: Gives seconds.
+        first: As for ``log_progress``.
+        clock: Returns seconds.
     """
     seen = _Stages(first, clock)
 
@@ -60,7 +60,7 @@ def log_connect_progress(
 
 
 class _Stages:
-    """Those that were seen, and when a line about each is due."""
+    """The stages seen so far, and when the next line about each is due."""
 
     def __init__(self, first: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._first = first
@@ -69,7 +69,7 @@ class _Stages:
         self._due: dict[int, float] = {}
 
     def note(self, number: int, done: int, tasks: int) -> None:
-        """Log how many of a stage's tasks are done, if it is time to."""
+        """Log how many of a stage's tasks are done, if a line is due."""
         now = self._clock()
         elapsed = now - self._began.setdefault(number, now)
         if elapsed < self._due.get(number, self._first):
@@ -83,7 +83,7 @@ def _watch(tracker: Any, ended: threading.Event, first: float) -> None:
     while not ended.wait(first / 10):
         try:
             stages = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
-        except Exception:  # noqa: BLE001 - the JVM is gone, or going: the statement itself says so
+        except Exception:  # noqa: BLE001 - the JVM is gone, which the statement itself reports
             return
         for number, stage in stages.items():
             if stage is not None:

@@ -1,4 +1,4 @@
-"""Publishing and discarding as statements: in a job, where the access to the data is, or in an Airflow worker."""
+"""Publishing and discarding as statements: in a job, which has access to the data, or in an Airflow worker."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from airflow_delta.core.transaction.commit_result import CommitResult
 
 
 def execute_publish(statement: PublishStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
-    """Check all that is staged, and then commit it, one table after the other.
+    """Check all staged commits, and then make them, one table after the other.
 
-    ``details["published"]`` lists for each handle ``table``, ``id``, ``version``, ``read_version``, ``operation``,
-    ``published`` (False where nothing was staged) and ``already_published``.
+    ``details["published"]`` lists, per handle, ``table``, ``id``, ``version``, ``read_version``, ``operation``, ``published``
+    (False if nothing was staged) and ``already_published``.
 
     Raises:
-        PublishIncompleteError: Something happened between the first commit and the last.
-        As ``plan_publication`` and ``Publication.commit``, when nothing was published.
+        PublishIncompleteError: A commit failed after others were made.
+        As ``plan_publication`` and ``Publication.commit``, if nothing was published.
     """
     publications = [plan_publication(open_log(handle.table), handle, origin) for handle in statement.handles]
     check_together(publications)
@@ -54,7 +54,7 @@ def execute_publish(statement: PublishStatement, open_log: Callable[[str], Delta
 
 
 def execute_discard(statement: DiscardStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
-    """Drop all that is staged. ``metrics`` counts the files that were deleted. Raises as ``DeltaLog.discard``."""
+    """Discard all staged commits; ``metrics`` counts the deleted files. Raises as ``DeltaLog.discard`` does."""
     logs = [open_log(handle.table) for handle in statement.handles]
     deleted = sum(log.discard(handle, origin=origin) for log, handle in zip(logs, statement.handles, strict=True))
     version = logs[0].refresh().version if logs[0].exists() else NO_TABLE
@@ -69,15 +69,15 @@ def execute_discard(statement: DiscardStatement, open_log: Callable[[str], Delta
 
 
 def of_table(result: OperationResult, is_wanted: Callable[[Mapping[str, Any]], bool]) -> OperationResult:
-    """The result of publishing as that of the last commit among the entries, of a table, that are wanted.
+    """The result of publishing, reduced to the last published entry among the wanted entries (those of one table).
 
-    Where none of them was published, as that of the last one; unchanged where none is wanted.
+    If no wanted entry was published, the last wanted one counts; without wanted entries, the result is unchanged.
     """
     wanted = [entry for entry in result.details[PUBLISHED_KEY] if is_wanted(entry)]
     if not wanted:
         return result
     entry = ([entry for entry in wanted if entry["published"]] or wanted)[-1]
-    named = {name: entry[name] for name in ("table", "version", "read_version") if name in entry}  # older jobs tell less
+    named = {name: entry[name] for name in ("table", "version", "read_version") if name in entry}  # older jobs leave some out
     return replace(result, **named, committed=entry["published"])
 
 

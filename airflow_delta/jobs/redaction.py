@@ -1,4 +1,4 @@
-"""Secrets do not leave the process in a text."""
+"""Removes secrets from texts that leave the process."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from airflow_delta.core.storage.ambient_options import ambient_secrets
 from airflow_delta.jobs.secret_forms import named_secrets_in, secrets_in
 
 _QUERY = re.compile(r"://(?:(?!://)[^\s?'\"])*+\?(?P<value>[^\s'\"]{1,8000})")
-"""The query of an URI, which may be a signature under whatever name."""
+"""The query of a URI, which may hold a signature under any name."""
 
 _LONGEST = 200_000  # characters of the beginning and of the end of a text
 
 _KEY = re.compile(r"['\"]key['\"]\s{0,5}:\s{0,5}['\"](?P<value>[^'\"]{1,8000})")
-"""What s3fs calls the id of an access key."""
+"""The id of an access key, by s3fs's name for it."""
 
 
 def redact(text: str) -> str:
-    """The text with passwords, keys and signatures replaced by stars: those that this process has, and what looks like one."""
+    """The text with secrets replaced by stars: those that this process knows, and whatever looks like one."""
     from airflow_delta.catalogs.settings import catalog_secrets
     from airflow_delta.catalogs.vended_credentials import vended_secrets
 

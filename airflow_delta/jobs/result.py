@@ -1,4 +1,4 @@
-"""Job to operator: the outcome or the error, as one JSON document that is written atomically."""
+"""What a job returns to its operator: the outcome or the error, as one JSON document that is written atomically."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import airflow_delta.catalogs.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
+import airflow_delta.catalogs.errors  # noqa: F401 - registers its errors, so that they keep their classes
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import (
     AccessDeniedError,
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 RESULT_FORMAT = 1
 
 RESULTS_FOLDER = "_airflow_delta/results"
-"""Below a table or a scratch place. The name starts with an underscore: no engine takes it for data."""
+"""Folder below a table or a scratch location. Its name begins with an underscore, so that no engine takes it for data."""
 
 KEPT_FOR = 7 * 24 * 3_600_000
-"""Milliseconds after which a document is swept. It is needed while a task's tries go on."""
+"""Milliseconds after which a document is deleted; it is only needed until the task has ended."""
 
 StorageOptions = Mapping[str, Any] | None
-"""Credentials and endpoint of the place of results, as fsspec takes them; None for the ambient ones."""
+"""Credentials and endpoint for the location of results, as fsspec takes them; None for the ambient ones."""
 
 _logger = logging.getLogger(__name__)
 _SWEPT = re.compile(rf"{RESULTS_FOLDER}/[0-9a-f]{{32}}/\d+\.json")
@@ -47,17 +47,18 @@ class ResultDocument:
     """The result of one job: either an outcome or an error.
 
     Attributes:
-        error: The error in its JSON form (``DeltaError.to_json``).
-        traceback: Where the error arose, without secrets; empty when the error says it all.
-        duration_ms: How long the statement took, without session and submit; None where nothing was done.
-        history: The table's last commits, newest first, as seen after the work: ``version``, ``timestamp`` (milliseconds since
+        outcome: The outcome; None after an error.
+        error: The error in its JSON form (``DeltaError.to_json``); None after a success.
+        traceback: The error's traceback, without secrets; empty if the error alone is enough.
+        duration_ms: How long the statement took in milliseconds, without session and submit; None if nothing was done.
+        history: The table's latest commits after the statement, newest first: ``version``, ``timestamp`` (milliseconds since
             the epoch), ``operation``, ``operationMetrics``, ``engineInfo``, ``job``, ``airflowDelta`` (the task run).
-        table_facts: Of the latest version: ``version``, ``files``, ``bytes``, ``small_files``; empty where it is not known.
-        table_detail: What the table's page shows of that version beside, as of ``jobs.table_detail``.
-        description: The latest version as a catalog takes it, of ``catalogs.entry.TableDescription``; empty where not known.
-        schema_string: The latest version's schema as its metadata has it; None where it is not known.
-        other_tables: By their URIs other tables that the statement has changed: ``description``, ``schema_string``.
-        application_id: Spark's id of the application; None where there was none.
+        table_facts: Size of the latest version: ``version``, ``files``, ``bytes``, ``small_files``; empty if unknown.
+        table_detail: What else the table's page shows of that version; see ``jobs.table_detail``.
+        description: The latest version as a catalog describes it (``catalogs.entry.TableDescription``); empty if unknown.
+        schema_string: The schema of the latest version, as in its metadata; None if unknown.
+        other_tables: Other tables that the statement has changed, by URI: ``description``, ``schema_string``.
+        application_id: Id of the Spark application; None without one.
     """
 
     outcome: OperationResult | None = None
@@ -78,11 +79,11 @@ class ResultDocument:
         return cls(error=error.to_json(), traceback=traceback)
 
     def with_warnings(self, warnings: Iterable[str]) -> ResultDocument:
-        """The document whose outcome has these warnings; without an outcome, the document as it is."""
+        """The document with these warnings in its outcome; without an outcome, the document is unchanged."""
         return self if self.outcome is None else replace(self, outcome=replace(self.outcome, warnings=tuple(warnings)))
 
     def typed_error(self) -> DeltaError | None:
-        """The error as its own class, or None when there is none; a code of another version becomes a ``JobFailedError``."""
+        """The error as its own class, None without an error; an unknown error code becomes a ``JobFailedError``."""
         if self.error is None:
             return None
         return DeltaError.from_json(self.error) or JobFailedError(
@@ -129,7 +130,7 @@ class ResultDocument:
 
     @classmethod
     def from_text(cls, text: str | bytes) -> ResultDocument:
-        """The document that ``to_text`` wrote; what only describes the table is left out where it is not of its kind.
+        """The document that ``to_text`` wrote; members that only describe the table are left out if they are malformed.
 
         Raises:
             ValueError: The text is not such a document.
@@ -150,14 +151,14 @@ class ResultDocument:
                 other_tables=_objects(document.get("other_tables")),
                 application_id=_text(document.get("application_id")),
             )
-            str(found.typed_error())  # fails here if ever
+            str(found.typed_error())  # a malformed error must fail here
         except (LookupError, TypeError, AttributeError, RecursionError) as failure:
             raise ValueError(f"not a result document: {type(failure).__name__}: {failure}") from failure
         return found
 
 
 def known_facts(facts: Any) -> Mapping[str, int]:
-    """The facts of a table that are counts."""
+    """Those facts of a table that are natural numbers."""
     found = facts if isinstance(facts, dict) else {}
     return {name: number for name, fact in found.items() if (number := natural_number(fact)) is not None}
 
@@ -172,14 +173,14 @@ def _objects(value: Any) -> Mapping[str, Mapping[str, Any]]:
 
 
 def result_uri(base: str, token: str, attempt: int) -> str:
-    """Where the document of a task's try goes, below a table or a scratch place."""
+    """URI of the document of a task's try, below a table or a scratch location."""
     return f"{base.rstrip('/')}/{RESULTS_FOLDER}/{token}/{attempt}.json"
 
 
 def _parts(uri: str) -> tuple[str, str]:
-    """The base of a ``result_uri``, and the document's path below it: what lies between may be a link, and must not be one.
+    """The base of a ``result_uri``, and the document's path below it, which must not lead through symbolic links.
 
-    Of a URI of another form, as specs written by hand may have, the base is its folder.
+    If the URI has another form, as in a spec written by hand, the base is its folder.
     """
     base, folder, path = uri.rpartition(f"/{RESULTS_FOLDER}/")
     if folder:
@@ -189,7 +190,7 @@ def _parts(uri: str) -> tuple[str, str]:
 
 
 def _store(base: str, storage_options: StorageOptions) -> LogStore:
-    """Loaded when it is needed: a DAG file knows of documents, and has no use for Arrow and storages."""
+    """The store of the base. Imported late: DAG files import this module, but need neither Arrow nor storages."""
     from airflow_delta.catalogs.managed_tables import vended_options, vended_with
     from airflow_delta.core.storage.resolve import log_store_for
 
@@ -199,7 +200,7 @@ def _store(base: str, storage_options: StorageOptions) -> LogStore:
 def write_result(
     uri: str, document: ResultDocument, storage_options: StorageOptions = None, *, clock: Clock = system_clock
 ) -> None:
-    """Write the document in one step, and sweep the old ones beside it."""
+    """Write the document atomically, and delete expired documents below the same base."""
     base, path = _parts(uri)
     store = _store(base, storage_options)
     store.write(path, document.to_text().encode())
@@ -211,7 +212,7 @@ def write_result(
 
 
 def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocument | None:
-    """The document; None when there is none that can be read: the log knows whether the job has committed."""
+    """The document; None if it is missing or not readable as a document: then the log shows whether the job has committed."""
     base, path = _parts(uri)
     try:
         return ResultDocument.from_text(_store(base, storage_options).read(path))
@@ -223,7 +224,7 @@ def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocum
 
 
 def written_results(base: str, token: str, storage_options: StorageOptions = None) -> set[int]:
-    """The tries of a task that left a document below the base."""
+    """Numbers of a task's tries that have left a document below the base."""
     files = _store(base, storage_options).list_from(f"{RESULTS_FOLDER}/{token}")
     names = (file.path.rsplit("/", 1)[-1] for file in files)
     tries = (natural_number(name.removesuffix(".json")) for name in names)
@@ -233,10 +234,10 @@ def written_results(base: str, token: str, storage_options: StorageOptions = Non
 def newest_document(
     base: str, token: str, before: set[int], storage_options: StorageOptions = None, *, is_done: bool
 ) -> ResultDocument | None:
-    """The document of this try's job: one that was not there before, else an outcome that was.
+    """The document of this try's job: one that was not there before, else an earlier one with an outcome.
 
-    A durable operator may have followed the job of an earlier try, whose document bears that try's number. When the job of
-    this try is lost (not ``is_done``), an earlier outcome without a commit does not stand for it: such work runs again.
+    A durable operator may have followed the job of an earlier try, whose document has that try's number. If this try's job is
+    lost (not ``is_done``), an earlier outcome without a commit does not count: its work is done again.
     """
     there = written_results(base, token, storage_options)
 
@@ -249,10 +250,10 @@ def newest_document(
 
 
 def print_outcome(document: ResultDocument, *, is_by_hand: bool = False) -> int:
-    """Print a job's error, by hand its traceback or its result too, and return the exit code that says the same.
+    """Print a job's error, and when run by hand also its traceback or its result; return the job's exit code.
 
-    Who submits by program finds both at ``result_uri``, and an operator logs the traceback from there: a driver's output is
-    mixed with Spark's, cut, and on a cluster out of reach.
+    Programs that submit jobs find both at ``result_uri``, and an operator logs the traceback from there: a driver's output is
+    mixed with Spark's, may be cut off, and on a cluster is out of reach.
     """
     match document.typed_error():
         case None if is_by_hand:

@@ -1,4 +1,4 @@
-"""Run a spec: it becomes a commit, or a typed error. The session is passed in; nothing here knows where it runs."""
+"""Runs a spec, which ends in a result or a typed error. Independent of where it runs: the session is passed in."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<packag
 
 
 def run(spark: SparkSession, spec: JobSpec, *, code_generation: CodeGeneration | None = None) -> ResultDocument:
-    """Run the spec. Never raises: errors are in the document.
+    """Run the spec. Never raises; errors are in the document.
 
     Args:
         spark: The session.
         spec: What to do.
-        code_generation: Suits the session to each statement; None where others use the session, too.
+        code_generation: Adapts the session's code generation to each statement; None if others use the session, too.
     """
     began = time.monotonic()
     names, given = None, spec.statement
@@ -85,16 +85,16 @@ def run(spark: SparkSession, spec: JobSpec, *, code_generation: CodeGeneration |
 def execute(
     spark: SparkSession, log: DeltaLog, spec: JobSpec, code_generation: CodeGeneration | None = None
 ) -> OperationResult:
-    """Execute the statement, unless a commit with its token exists already, or is staged.
+    """Execute the statement, unless its token is already in a commit or a staged commit.
 
     Args:
         spark: The session.
-        log: Of the statement's table.
+        log: The log of the statement's table.
         spec: What to do.
-        code_generation: As of ``run``.
+        code_generation: As for ``run``.
 
     Raises:
-        DeltaError: The statement failed. Nothing was committed then.
+        DeltaError: The statement failed.
     """
     token = spec.origin.token
     if publishes_later(spec.statement):
@@ -117,7 +117,7 @@ def execute(
 
 
 def load_code(statement: Statement) -> None:
-    """Import what runs the statement, which is otherwise imported when it runs."""
+    """Import the code that runs the statement, which is otherwise imported when the statement runs."""
     steps = statement.statements if isinstance(statement, SequenceStatement) else ()
     if None in [spark_runner(step) for step in (statement, *steps)]:
         from airflow_delta.jobs import core_statements, spark_backend  # noqa: F401
@@ -126,7 +126,7 @@ def load_code(statement: Statement) -> None:
 def _execute_in_core(
     spark: SparkSession, log: DeltaLog, spec: JobSpec, code_generation: CodeGeneration | None
 ) -> OperationResult:
-    """As ``execute``, of a statement of the core, whose parts Spark does where it does them better."""
+    """As ``execute``, for a statement of the core; Spark does the parts that it does better."""
     from airflow_delta.jobs.core_statements import execute_in_core
     from airflow_delta.jobs.spark_backend import spark_backend
 
@@ -147,7 +147,7 @@ def _operation(statement: Statement) -> str:
 
 
 def typed_error(error: Exception, statement: Statement) -> DeltaError:
-    """The error of a statement as one of ours, without secrets."""
+    """A statement's error as a ``DeltaError``, without secrets."""
     operation = _operation(statement)
     source = getattr(statement, "source", None)
     match error:
@@ -176,8 +176,8 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
 
 
 def _unforeseen(error: Exception, statement: Statement) -> DeltaError:
-    """The error of a file that Spark cannot read, or of an expression that does not travel; others are ``JobFailedError``."""
-    if type(error).__name__ == "DecodeError" and "MaxDepth" in str(error):  # of protobuf, which only Spark Connect needs
+    """The error for an unreadable file, or an expression too deep for Spark Connect; others become ``JobFailedError``."""
+    if type(error).__name__ == "DecodeError" and "MaxDepth" in str(error):  # protobuf's, which only Spark Connect uses
         instead = "take it apart: into steps, or into lists such as IN (…) in place of many conditions"
         return SparkConnectUnsupportedError(feature="an expression of a hundred levels", instead=instead)
     unread = content_failure(error, _CORRECT_ROWS) if reads_files(getattr(statement, "source", None)) else None
@@ -188,13 +188,13 @@ def _unforeseen(error: Exception, statement: Statement) -> DeltaError:
 
 
 def _named(error: PySparkException) -> dict[str, str]:
-    """What Spark calls an error and what it says of it, without secrets."""
+    """Spark's error condition and text, without secrets."""
     condition = error.getCondition() or type(error).__name__
     return {"condition": condition, "detail": redact(first_line(error)).removeprefix(f"[{condition}]").strip(" ;.")}
 
 
 def _place(error: PySparkException, source: object) -> str:
-    """Where a value is computed, behind what Spark says of it: the line of a function, or the piece of a query."""
+    """Where a value is computed, as the end of the error's text: the line of a function, or a piece of a query."""
     if isinstance(source, PythonSource) and (place := value_place(error, source)):
         return f", at {place}"
     queries = (context for context in error.getQueryContext() if context.contextType() is QueryContextType.SQL)
@@ -203,10 +203,10 @@ def _place(error: PySparkException, source: object) -> str:
 
 
 def _is_of_values(error: PySparkException) -> bool:
-    """Whether Spark could not compute a value of a row, so that no other try can: SQL's class 22, and ``raise_error``.
+    """Whether Spark could not compute a value of a row, which a retry cannot help: SQLSTATE class 22, and ``raise_error``.
 
-    Spark shows the error of the row itself, in the place of those of the task and the job that it ended. Its own 22K… are about
-    files and classes.
+    Spark reports the error of the row itself, not those of the task and the job that failed by it. Spark's own 22K… states are
+    about files and classes.
     """
     state = error.getSqlState() or ""
     return (state.startswith("22") and not state.startswith("22K")) or error.getCondition() == "USER_RAISED_EXCEPTION"

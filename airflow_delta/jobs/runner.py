@@ -1,4 +1,4 @@
-"""A runner is what runs the statements of one type; a backend, what runs those parts of them that Spark does better."""
+"""Runners, which run the statements of one type, and backends, which run the parts of them that Spark does better."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """What runs the parts of statements; by default this process alone.
+    """What runs the parts of a statement; by default this process alone.
 
     Attributes:
         open_table: Opens the other tables that a statement names.
         rows_check: Checks the table's rows against a new constraint.
-        vacuum_executor: Who lists and deletes; this process when None.
-        file_copier: Who copies the files of a deep clone; this process when None.
+        vacuum_executor: Lists and deletes files; None for this process.
+        file_copier: Copies the files of a deep clone; None for this process.
         checkpoint_writer: Writes checkpoints.
-        catalog: Whose names a statement may drop; None where the task has no session, or names of its own.
-        optimizer: Does the OPTIMIZE of a maintenance; None where there is no Spark, and the step is only reported as due.
-        execute: Runs a statement of a sequence, of whatever type; None where there is no Spark, and the core runs all.
-        earliest_commit_time: No commit of the task is older, in milliseconds since the epoch; None where it is not known.
+        catalog: The session's catalog, whose names a statement may drop; None if the job does not resolve names.
+        optimizer: Runs the OPTIMIZE of a maintenance; None without Spark, where the step is only reported as due.
+        execute: Runs a statement of a sequence, of any type; None without Spark, where the core runs all of them.
+        earliest_commit_time: Milliseconds since the epoch, before which the task has made no commit; None if unknown.
     """
 
     open_table: Callable[[str], DeltaLog] = DeltaLog.for_table
@@ -51,9 +51,10 @@ class StatementRun:
     """One run of a statement.
 
     Attributes:
-        log: Of the statement's table.
+        log: The log of the statement's table.
         origin: The task that requests it.
-        start_version: The table's version when the origin's idempotency token was generated (-1 for no table).
+        start_version: The table's version when the origin's idempotency token was generated (-1 for no table); None if unknown.
+        backend: What runs the parts of the statement.
     """
 
     log: DeltaLog
@@ -67,5 +68,5 @@ Runner = Callable[[StatementRun, Any], OperationResult]
 
 
 def runner(statement_type: type[S], function: Callable[[StatementRun, S], OperationResult]) -> tuple[type[S], Runner]:
-    """The entry of a registry: the function takes statements of this type, which the type checker verifies."""
+    """An entry of a registry; its signature lets the type checker verify that the function takes statements of this type."""
     return statement_type, function

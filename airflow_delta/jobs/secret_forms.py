@@ -1,4 +1,4 @@
-"""What secrets look like in texts. Every expression takes time in proportion to the text: nothing is tried twice."""
+"""What secrets look like in texts. Every pattern is written to take time proportional to the length of the text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _QUOTED = re.compile(
     r"[bBuUrRfF]{0,2}(?P=quote)(?P<value>[^'\"\\\s]{3,8000})"
 )
 _BEGINS = r"(?![\s'\",;)}\]|&])"
-"""Behind doubled quotes, as quotes are within a literal of SQL: here a value begins; otherwise they are an empty text."""
+"""After doubled quotes, which is how SQL writes a quote within a literal: a value begins. Otherwise they are an empty text."""
 _CLAUSE = re.compile(
     rf"\b(?:password|passwd|secret|credentials|identified\s{{1,5}}by)\s{{1,5}}(?:['\"]|(?:'{{2,4}}|\"{{2,4}}){_BEGINS})"
     r"(?P<value>[^'\"]{4,8000})",
@@ -56,7 +56,7 @@ _CLAUSE = re.compile(
 _NAMED = re.compile(
     r"(?<![\w.-])(?:-{1,2}D?)?(?P<name>[A-Za-z_][\w.-]{0,300}+)(?:''|\"\"|\\{0,8}['\"]?)\s{0,5}(?:=>|[=:]|(?<=\w),)\s{0,5}"
 )
-# Before Python 3.11.5, a possessive group takes one character too many: only classes are possessive here.
+# Before Python 3.11.5, a possessive group consumes one character too many: only classes are possessive here.
 _VALUE = re.compile(
     rf"(?P<twice>''|\"\"){_BEGINS}(?P<doubled>(?:[^'\"\n]++|(?P=twice){{2}}|(?!(?P=twice))[^\n])*)|"
     r"(?:[bBuUrRfF]{1,2}(?=['\"]))?(?P<mark>['\"])(?P<quoted>(?:[^\\'\"\n]++|\\.|(?P=mark){2}|(?!(?P=mark))[^\\\n])*)"
@@ -64,7 +64,7 @@ _VALUE = re.compile(
     r"|(?P<bare>[^\s'\",;)}&]++)"
 )
 _SCHEMED = re.compile(r"[A-Za-z][\w-]{0,40}+[ \t]{1,5}[^\s'\",;)}&]++")
-"""What a header of the name ``Authorization`` has: a scheme, of whatever name, and the secret behind it."""
+"""The value of an ``Authorization`` header: a scheme of any name, and the secret after it."""
 
 _LONGEST_HARMLESS = 300
 _HARMLESS = re.compile(
@@ -75,14 +75,14 @@ _HARMLESS = re.compile(
 
 
 def is_harmless(value: str) -> bool:
-    """Whether the value of a secret's name gives nothing away."""
+    """Whether a value gives nothing away, even under the name of a secret."""
     return len(value) <= _LONGEST_HARMLESS and _HARMLESS.fullmatch(value) is not None
 
 
 def secrets_in(text: str) -> Iterator[tuple[int, int]]:
-    """Where secrets stand in a text of any kind, a statement of SQL too: start and end of each, in no order.
+    """Start and end of each secret in a text of any kind, including SQL, in no particular order.
 
-    Only forms that a comparison of columns does not have: in ``password = 'x'`` the name may be a column's.
+    Only finds forms that a comparison in SQL does not have: in ``password = 'x'``, the name may be a column's.
     """
     yield from (match.span() for match in _KNOWN.finditer(text))
     if _AWS_KEY_ID.search(text):
@@ -96,7 +96,7 @@ def secrets_in(text: str) -> Iterator[tuple[int, int]]:
 
 
 def named_secrets_in(text: str) -> Iterator[tuple[int, int]]:
-    """Where a secret's name is followed by a value, in texts that are not SQL: settings, messages, dumps of objects."""
+    """Start and end of each value after a secret's name, in texts that are not SQL: settings, messages, dumps of objects."""
     position = 0
     for match in _NAMED.finditer(text):
         if match.start() >= position and is_secret_name(match["name"]):

@@ -1,4 +1,4 @@
-"""Which names of settings, options, parameters and variables are those of secrets."""
+"""Decides which names of settings, options, parameters and variables are names of secrets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-_LONGEST = 300  # characters of a name that are looked at: the end of it
+_LONGEST = 300  # only the last characters of a name are examined
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_AZURE_ACCOUNT = re.compile(r"\.[\w-]+\.(?:dfs|blob)\.[\w.-]+$")  # behind the settings of one account
+_AZURE_ACCOUNT = re.compile(r"\.[\w-]+\.(?:dfs|blob)\.[\w.-]+$")  # the suffix of settings of one account
 _WORKING_DIRECTORY = re.compile(r"(?:^|Env\.)(?:OLD)?PWD$")
 _PLACES_OF_KUBERNETES = re.compile(r"kubernetes\.\w+\.secret(?:s|KeyRef)\.")
 
@@ -20,13 +20,13 @@ _SECRET = frozenset(
     | {"oauthtoken", "refreshtoken", "idtoken", "sastoken", "connectionstring", "jaas"}
 )
 _ENDS = ("password", "passwd", "passphrase", "secret")
-"""Of words that are written in one, such as ``PGPASSWORD``."""
+"""Ends of words that are written together, such as ``PGPASSWORD``."""
 
 _KEYS = frozenset(
     {"access", "account", "api", "app", "auth", "client", "encryption", "hmac", "host", "license", "master", "private", "sas"}
     | {"secret", "service", "session", "shared", "signing", "ssh", "storage", "subscription"}
 )
-"""What makes a ``key`` a secret: not ``primary``, ``partition`` or ``sort``."""
+"""Words before ``key`` that make it a secret; ``primary``, ``partition`` and ``sort`` do not."""
 
 _PAIRS = frozenset({("connection", "string"), ("keyfile", "dict"), ("webhook", "url")})
 
@@ -38,14 +38,14 @@ _DESCRIBED = frozenset(
     | {"refresh", "regex", "renewal", "required", "scope", "size", "status", "store", "time", "timeout", "ttl"}
     | {"type", "uri", "url", "user", "username", "version"}
 )
-"""Last words of names that only describe a secret, or say where it is."""
+"""Last words of names that only describe a secret or its location."""
 
 
 @lru_cache(maxsize=4_096)
 def is_secret_name(name: str) -> bool:
     """Whether a setting of this name holds a secret; the name of a file, a provider or a lifetime does not.
 
-    Words are split at changes of case and at punctuation: ``fs.s3a.secretKey`` and ``FS_S3A_SECRET_KEY`` have the same.
+    Words are split at changes of case and at punctuation: ``fs.s3a.secretKey`` and ``FS_S3A_SECRET_KEY`` have the same words.
     """
     words = words_of(name)
     pairs = {*pairwise(words)}
@@ -66,7 +66,7 @@ def only_describes(name: str) -> bool:
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name in lower case, without those that only address an Azure account."""
+    """The words of a name in lower case, without the part that only addresses an Azure account."""
     return [word.lower() for word in _WORDS.findall(_AZURE_ACCOUNT.sub("", name[-_LONGEST:]))]
 
 

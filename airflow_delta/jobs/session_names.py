@@ -1,4 +1,4 @@
-"""Names that only a job can resolve: those of its own session's catalog, where the connection names the catalog ``spark``."""
+"""Names that only a job can resolve, in its session's catalog, when the connection's catalog is ``spark``."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class SessionNames:
     """The names of a session's catalog.
 
     Attributes:
-        catalog: Of the session.
-        tables: What was looked up.
+        catalog: The catalog of the session.
+        tables: The tables looked up so far.
     """
 
     catalog: Catalog
@@ -40,24 +40,25 @@ class SessionNames:
 
     @classmethod
     def of(cls, spark: SparkSession) -> Self:
-        """Those of a session. Raises ``InvalidCatalogError`` over Spark Connect."""
+        """The names of a session. Raises ``InvalidCatalogError`` over Spark Connect."""
         catalog = SessionCatalog(spark)
         return cls(catalog, NamedTables(catalog))
 
     @property
     def catalog_label(self) -> str:
-        """What results call the catalog."""
+        """The label of the catalog in results."""
         return self.catalog.label
 
     def table_name(self, text: str) -> TableName | None:
-        """The name that a text is; None for a path. Raises ``InvalidTableNameError`` for what is neither."""
+        """The text as a name; None for a path. Raises ``InvalidTableNameError`` if it is neither."""
         return None if is_path(text) else TableName.parse(text)
 
     def resolve(self, statement: Value) -> Value:
-        """The statement with each name in it replaced by the table's URI; what it creates need not be there yet.
+        """The statement with each name in it replaced by the table's URI; tables that it creates need not exist yet.
 
         Raises:
-            TableNameNotFoundError: The session has no Delta table of a name; and the other errors of ``catalogs.errors``.
+            TableNameNotFoundError: The session has no Delta table of a name. The other errors of ``catalogs.errors`` are
+                raised, too.
         """
         statement = map_queries(statement, lambda source: with_named_views(source, self.tables.find))
         created = created_tables(statement)
@@ -75,11 +76,11 @@ class SessionNames:
         return resolved
 
     def publish(self, given: Any, document: ResultDocument) -> ResultDocument:
-        """The document, after the tables that the statement names were published. Never raises.
+        """Publish the tables that a statement gives by name, and return the document. Never raises.
 
         Args:
-            given: The statement with its names.
-            document: Of what it did.
+            given: The statement before its names were resolved.
+            document: The outcome of the statement.
         """
         match given:
             case SequenceStatement():

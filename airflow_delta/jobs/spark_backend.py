@@ -1,4 +1,4 @@
-"""The parts of the core's statements that Spark does."""
+"""Spark as the backend for parts of the core's statements."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def spark_backend(
 
     Args:
         spark: The session.
-        log: Of the statement's table.
-        spec: What to do.
+        log: The log of the statement's table.
+        spec: The job's spec.
         execute: Runs a statement of a sequence.
-        typed_error: Of an OPTIMIZE that fails.
+        typed_error: Converts the error of a failed OPTIMIZE.
     """
 
     def optimizer(step: OptimizeStatement) -> OperationResult:

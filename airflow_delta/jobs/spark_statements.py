@@ -1,4 +1,4 @@
-"""Statements that need Spark. What runs one is imported when it is asked for: a job runs one, seldom several."""
+"""Statements that need Spark. The code of each is imported when it is needed: most jobs run a single statement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ S_contra = TypeVar("S_contra", contravariant=True)
 
 
 class SparkRunner(Protocol[S_contra]):
-    """Runs the statements of one type, each as one commit or none. Raises the statement's ``DeltaError``."""
+    """Runs the statements of one type, each with at most one commit. Raises the statement's ``DeltaError``."""
 
     def __call__(
         self, spark: SparkSession, log: DeltaLog, statement: S_contra, /, *, origin: Origin, start_version: int | None
@@ -37,7 +37,7 @@ class SparkRunner(Protocol[S_contra]):
 
 
 def spark_runner(statement: Statement) -> SparkRunner[Any] | None:
-    """What runs the statement; None where it needs no Spark."""
+    """The statement's runner; None if the statement does not need Spark."""
     load = RUNNERS.get(type(statement))
     return None if load is None else load()
 
@@ -91,7 +91,7 @@ def _expect() -> SparkRunner[ExpectStatement]:
 
 
 def _compacting(run_statement: SparkRunner[S]) -> SparkRunner[S]:
-    """The runner, and behind its commit the table's auto compaction."""
+    """The runner, followed by the table's auto compaction after its commit."""
     from airflow_delta.spark.optimize.auto_compaction import compacted_after
 
     def run_and_compact(
@@ -119,4 +119,4 @@ RUNNERS: Mapping[type, Callable[[], SparkRunner[Any]]] = dict(
         _runner(ExpectStatement, _expect),
     )
 )
-"""The statements that need Spark, and what imports the runner of each; all others are the core's."""
+"""Functions that import the runner, by class of the statements that need Spark; the core runs all others."""

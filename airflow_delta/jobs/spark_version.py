@@ -9,7 +9,7 @@ from airflow_delta.jobs.errors import SparkTooOldError
 
 LEAST_SPARK = (4, 0)
 FIRST_UNTESTED_SPARK = (4, 4)
-"""As the extras ``spark`` and ``connect`` of ``pyproject.toml`` have them; a cluster may have any."""
+"""Bounds of the extras ``spark`` and ``connect`` in ``pyproject.toml``; a cluster may have any version."""
 
 TESTED = "4.0 to 4.3"
 
@@ -17,10 +17,10 @@ _logger = logging.getLogger(__name__)
 
 
 def check_spark(version: str) -> None:
-    """Return if a job can run on this version; the log has a warning if it was not tested.
+    """Refuse a version of Spark that is too old for jobs; log a warning for one that was not tested.
 
     Raises:
-        SparkTooOldError: It cannot.
+        SparkTooOldError: The version is older than ``LEAST_SPARK``.
     """
     if not is_at_least(version, LEAST_SPARK):
         raise SparkTooOldError(found=version, needed=".".join(map(str, LEAST_SPARK)))

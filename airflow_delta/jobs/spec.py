@@ -1,11 +1,11 @@
-"""Operator to job: one statement and the task that requests it, as JSON.
+"""What an operator passes to a job: one statement and the task that requests it, as JSON.
 
-By hand only the statement is needed::
+In a spec written by hand, only the statement is needed::
 
     {"statement": {"$type": "merge", "table": "/lake/flights", "on": "target.id = source.id",
                    "source": {"$type": "table", "table": "/lake/feed", "version": 3}}}
 
-The names of types stand in ``airflow_delta.core.statements.json_form.TYPES``, the fields in the statements' classes.
+``airflow_delta.core.statements.json_form.TYPES`` lists the names of types; the fields are those of the statements' classes.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class JobSpec:
     """The input of a job.
 
     Attributes:
-        statement: What to do.
+        statement: The statement.
         origin: The task that requests it; its idempotency token marks the commit.
-        start_version: The table's version when the token was generated (-1: no table); commits after it are searched for the
-            token before anything is done. None when the worker that generated the token could not read the table.
-        result_uri: Where the result document goes; None prints it only.
-        allowed_prefixes: Places outside of their roots from which tables may read files, as the connection says.
-        managed_tables: Those of its tables whose commits a catalog ratifies; the driver's environment names the catalog.
-        earliest_commit_time: Used for tables without a start version: no commit of the task is older, in milliseconds since the
-            epoch; ``not_before`` in the JSON.
-        has_session_names: Whether tables may be named as in the catalog of the job's session.
-        described_tables: Tables beside the statement's own that the result is to describe, as they have names in a catalog.
+        start_version: The table's version when the token was generated (-1 for no table); commits after it are searched for the
+            token before anything is done. None if the worker that generated the token could not read the table.
+        result_uri: URI of the result document; None to only print it.
+        allowed_prefixes: URIs of locations outside of a table's root from which it may read files, from the connection.
+        managed_tables: The statement's tables whose commits a catalog ratifies; the driver's environment names the catalog.
+        earliest_commit_time: Milliseconds since the epoch, before which the task has made no commit; used for tables without a
+            start version. ``not_before`` in the JSON.
+        has_session_names: Whether tables may be given by their names in the catalog of the job's session.
+        described_tables: URIs of further tables that the result is to describe, because they have names in a catalog.
     """
 
     statement: Statement
@@ -87,12 +87,12 @@ class JobSpec:
 
     @classmethod
     def from_text(cls, text: str) -> JobSpec:
-        """The spec that ``to_text`` wrote, or a person, or a template of ``DeltaJob``, which has ``run`` and ``scratch_uri``.
+        """Parse a spec from ``to_text``, written by hand, or from the template of a ``DeltaJob`` (``run``, ``scratch_uri``).
 
         Raises:
-            InvalidSpecError: Not JSON, an unknown format or field, a digest that is not the statement's.
+            InvalidSpecError: The text is not JSON, has an unknown format or field, or its digest does not match the statement.
             InvalidStatementError: The spec's statement is invalid.
-            RelativePathError: The statement names a table by a relative path, or ``result_uri`` is one.
+            RelativePathError: The statement gives a table by a relative path, or ``result_uri`` is relative.
         """
         document = _object(text)
         digest = document.pop("digest", None)
@@ -148,7 +148,7 @@ def _managed_tables(documents: Any) -> tuple[ManagedTable, ...]:
 
 
 def statement_digest(statement: Statement) -> str:
-    """A hash that is equal for equal statements only, whichever version of the package takes it."""
+    """A hash of the statement: equal only for equal statements, and the same in all versions of the package."""
     text = json.dumps(to_json(statement, with_defaults=False), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

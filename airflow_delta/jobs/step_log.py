@@ -1,4 +1,4 @@
-"""What a job says while it works: one line for each step, where Spark's driver writes its log."""
+"""The log of a job: one line per step, on standard error, where Spark's driver writes its log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACKAGE = "airflow_delta"
 
 
 def log_steps() -> None:
-    """Write what our loggers say, from INFO on, to standard error; those of other packages stay as they are."""
+    """Write this package's log from INFO on to standard error; loggers of other packages are not changed."""
     logger = logging.getLogger(PACKAGE)
     if not logger.handlers:
         handler = logging.StreamHandler()
@@ -21,7 +21,7 @@ def log_steps() -> None:
 
 
 class _StepFormatter(logging.Formatter):
-    """Seconds since the process began, and the message: log collectors add the time of day."""
+    """Seconds since the process began, and the message; log collectors add the time of day."""
 
     def format(self, record: logging.LogRecord) -> str:
         level = "" if record.levelno == logging.INFO else f"{record.levelname}: "

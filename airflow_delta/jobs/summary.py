@@ -1,4 +1,4 @@
-"""The outcome of a statement as one line for people."""
+"""The outcome of a statement as one human-readable line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _ROWS = {
     "numDeletedRows": ("", "deleted"),
     "numOutputRows": ("row", "written"),
 }
-"""Delta's names of metrics that count rows, each with the noun that it counts, where it is said, and what happened; the last
-one counts copied rows of a MERGE too."""
+"""Delta's metrics that count rows: the noun (if any) and the verb for each.
+
+The last one also counts copied rows of a MERGE.
+"""
 
 _MERGED = "numTargetRows"
 
@@ -46,27 +48,27 @@ _COUNTED = {
     "numPublished": ("", "published"),
     "numDiscarded": ("", "discarded"),
 }
-"""Other metrics, likewise."""
+"""Other metrics, in the same form."""
 
 _NOTHING = {"COPY INTO": "no file found, neither new nor loaded before"}
-"""What it means that an operation has nothing to count, where that may be a wrong path."""
+"""Text for an operation without metrics, where the reason may be a wrong path."""
 
 _LISTED = {"PIN": ("pins", "table", "pinned"), "HEALTH": ("findings", "finding", "")}
-"""Operations whose details are a list, with its name there, the noun that is counted, and what happened."""
+"""Operations whose details hold a list: its key, the noun that is counted, and the verb."""
 
 _REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
 _ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
 _MARKED = ("numTargetDeletionVectorsAdded", "numDeletionVectorsAdded")
 _REWRITING = frozenset({"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "MAINTENANCE"})
-"""Operations whose removed files come back under other names; of others they are gone."""
+"""Operations that rewrite the files that they remove; other operations only remove them."""
 
 
 def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
-    """What happened, such as ``MERGE: 10 updated, 10 inserted, 2 of 16 files rewritten, version 1, 18.8 s``.
+    """One line such as ``MERGE: 10 updated, 10 inserted, 2 of 16 files rewritten, version 1, 18.8 s``.
 
     Args:
-        document: Of an outcome.
-        seconds: How long it took; left out where the commit is another try's.
+        document: A document with an outcome.
+        seconds: How long the task took; not shown if another try has made the commit.
     """
     result = document.outcome
     if result is None:
@@ -86,10 +88,10 @@ def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
         parts.append("committed" if result.committed else _NOTHING.get(result.operation, "nothing to do"))
     if result.dry_run:
         parts.append("dry run")
-    if not is_staged:  # its version is not known before it is published
+    if not is_staged:  # it has no version before it is published
         parts.append(f"version {result.version}")
     if result.already_committed:
-        # A handle is published once, by whichever task was the first; the commit's own record is of who staged it.
+        # Any task may have published the handle first; the commit only records the task that staged it.
         parts.append("published before" if result.operation == "PUBLISH" else f"committed by {_committing_try(document)}")
     elif seconds is not None:
         parts.append(f"{seconds:,.1f} s")
@@ -110,7 +112,7 @@ def _files(operation: str, numbers: Mapping[str, int], document: ResultDocument,
     if removed:
         facts, outcome = document.table_facts, document.outcome
         is_known = not is_dry_run and outcome is not None and facts.get("version") == outcome.version
-        is_staged = outcome is not None and STAGED_KEY in outcome.details  # the facts are those before it
+        is_staged = outcome is not None and STAGED_KEY in outcome.details  # the facts do not include it
         before = facts.get("files", 0) + (0 if is_staged else removed - added) if is_known else 0
         files = f"{removed:,} of {counted(before, 'file')}" if before >= removed else counted(removed, "file")
         yield f"{files} {'rewritten' if operation in _REWRITING else 'removed'}"
@@ -120,12 +122,12 @@ def _files(operation: str, numbers: Mapping[str, int], document: ResultDocument,
 
 
 def _said(count: int, noun: str, what: str) -> str:
-    """``3 files loaded``; without a noun ``3 updated``, with nothing to say of it ``3 statements``."""
+    """``3 files loaded``; without a noun ``3 updated``, without a verb ``3 statements``."""
     return " ".join(filter(None, [counted(count, noun) if noun else f"{count:,}", what]))
 
 
 def _catalog(entry: object) -> Iterator[str]:
-    """What became of the table's name in its catalog."""
+    """Whether the table's name was dropped from, or published in, its catalog."""
     if isinstance(entry, Mapping) and entry.get("dropped"):
         yield f"{entry.get('name')} dropped from the catalog {entry.get('catalog')}"
     elif isinstance(entry, Mapping) and entry.get("published"):
@@ -133,7 +135,7 @@ def _catalog(entry: object) -> Iterator[str]:
 
 
 def _staged(base_version: int) -> str:
-    """What is staged has no version of its own yet."""
+    """Text for a staged commit, which has no version yet."""
     staged = "staged" if base_version == NO_TABLE else f"staged on top of version {base_version}"
     return f"{staged}, to be published later"
 
@@ -143,7 +145,7 @@ def _first(numbers: Mapping[str, int], names: tuple[str, ...]) -> int:
 
 
 def _committing_try(document: ResultDocument) -> str:
-    """The try whose commit this is, as far as the history shows it."""
+    """The try that made the commit, if the history shows it."""
     version = None if document.outcome is None else document.outcome.version
     number = next((run_of(entry).get("try_number") for entry in document.history if entry.get("version") == version), None)
     return "another try of this task" if natural_number(number) is None else f"try {number} of this task"

@@ -1,4 +1,4 @@
-"""What the page of a table shows beyond its size: computed by the job, which has the snapshot at hand, from the log alone."""
+"""What a table's page shows beyond its size; the job computes it from the log, as it has the snapshot anyway."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from airflow_delta.jobs.maintenance import optimize_need
 from airflow_delta.jobs.maintenance_needs import Need
 
 MOST_FILES = 10_000
-"""Of a table whose statistics are looked at: a small statement on a large table must stay small."""
+"""Most files of a table whose statistics are read, so that a small statement on a large table stays cheap."""
 
 SIZE_BOUNDS = tuple(1 << exponent for exponent in range(16, 32, 2))
-"""Bytes between the bars of the histogram of file sizes: 64 KiB, 256 KiB, ... 1 GiB."""
+"""Bounds, in bytes, between the bars of the histogram of file sizes: 64 KiB, 256 KiB, ... 1 GiB."""
 
 _MOST_PINS = 50
-_MOST_NAMES = 50  # of features and columns
+_MOST_NAMES = 50  # features and columns
 
 
 def table_detail(snapshot: Snapshot, best_effort: BestEffort, clock: Clock = system_clock) -> Mapping[str, Any]:
-    """JSON values of a few KiB; what cannot be read is left out, with a warning.
+    """Details of a table as a few KiB of JSON values; what cannot be read is left out, with a warning.
 
     ``protocol`` and ``features``, ``partitioned_by``, ``clustered_by``; ``pins`` (``version``, ``dag_id``, ``task_id``,
-    ``run_id``, ``expires``; or ``pin_files``, their number, where there are many); ``sizes`` (``counts`` of files below the
-    first of ``bounds``, between it and the second, and so on); of tables of at most ``MOST_FILES`` files: ``rows``;
-    ``layout`` (for each clustering column ``column``, ``files``, ``mean`` and ``most`` files that hold one value, ``unknown``
-    files without bounds); ``maintenance`` (``step``, ``due``, ``why``: what a ``MaintenanceStatement`` with its defaults
-    would do).
+    ``run_id``, ``map_index``, ``expires``; if there are many, only their number as ``pin_files``); ``sizes`` (``counts`` of
+    files below the first of ``bounds`` (bytes), between the first and the second, and so on, and ``small``, the bytes below
+    which a file is small). For tables of at most ``MOST_FILES`` files also ``rows``; ``layout`` (per clustering column:
+    ``column``, ``files``, ``mean`` and ``most`` number of files that can hold one value, ``unknown`` files without bounds);
+    ``maintenance`` (``step``, ``due``, ``why``: what a ``MaintenanceStatement`` with default arguments would do).
     """
     found: dict[str, Any] = {}
     with best_effort.attempt("describing the table"):
@@ -72,17 +72,17 @@ def table_detail(snapshot: Snapshot, best_effort: BestEffort, clock: Clock = sys
 
 
 def size_histogram(sizes: pa.ChunkedArray) -> list[int]:
-    """How many of the sizes (bytes) are below the first of ``SIZE_BOUNDS``, between it and the second, ..., above the last."""
+    """How many of the sizes (bytes) are below the first of ``SIZE_BOUNDS``, between first and second, ..., above the last."""
     below = [pc.sum(pc.less(sizes, bound)).as_py() or 0 for bound in SIZE_BOUNDS]
     return [end - start for start, end in zip([0, *below], [*below, len(sizes)], strict=True)]
 
 
 def files_of_one_value(low: pa.Array, high: pa.Array) -> tuple[float, int]:
-    """How many files can hold one value of a column, for the least value of each file: their mean, and the most.
+    """How many files can hold the same value of a column: the mean over the least values of all files, and the maximum.
 
     Args:
         low: The least value of each file.
-        high: The greatest one.
+        high: The greatest value of each file.
     """
     ones, none = (pa.repeat(pa.scalar(number, pa.int64()), len(low)) for number in (1, 0))
     ends = pa.table(
@@ -94,7 +94,7 @@ def files_of_one_value(low: pa.Array, high: pa.Array) -> tuple[float, int]:
     )
     values = ends.group_by("value").aggregate([("opens", "sum"), ("closes", "sum")]).sort_by("value")
     opened, closed = pc.cumulative_sum(values["opens_sum"]), pc.cumulative_sum(values["closes_sum"])
-    open_files = pc.add(pc.subtract(opened, closed), values["closes_sum"])  # a file that ends with a value holds it
+    open_files = pc.add(pc.subtract(opened, closed), values["closes_sum"])  # a file can hold its greatest value, too
     total = pc.sum(pc.multiply(open_files, values["opens_sum"])).as_py() or 0
     return total / max(1, len(low)), pc.max(open_files).as_py() or 0
 
@@ -140,7 +140,7 @@ def _maintenance(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[str, Nee
     yield "optimize", optimize_need(snapshot, MaintenanceStatement(table=snapshot.table_uri))
     yield "statistics", needs.of_statistics(files=pc.sum(without_statistics(files)).as_py() or 0)
     interval, commits = checkpoint_interval(snapshot.metadata.configuration), len(snapshot.segment.commits)
-    if commits > interval:  # the checkpoint that a commit of ours was followed by is not in the segment
+    if commits > interval:  # the segment lacks a checkpoint written after this job's commit
         hint = hinted_version(snapshot.store)
         commits = commits if hint is None else min(commits, max(0, snapshot.version - hint))
     broken = len(snapshot.replay.broken_checkpoints)

@@ -1,4 +1,4 @@
-"""Statements about what a table is: create, alter, clone, convert, restore."""
+"""Statements that define a table: create, alter, clone, convert, restore."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from airflow_delta.jobs.outcome import of_transaction, of_version, without_commi
 
 
 def create_table(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -> OperationResult:
-    """Create the table. The ``details`` of a dry run hold what it ``would`` do, and what the ``table`` would be.
+    """Create the table. After a dry run, ``details`` holds the operation (``would``) and the definition of the ``table``.
 
     Raises:
         As ``DeltaLog.create``.
@@ -50,7 +50,7 @@ def create_table(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -
 def alter_table(
     log: DeltaLog, statement: AlterStatement, *, origin: Origin, rows_check: RowsCheck = check_rows
 ) -> OperationResult:
-    """Change the table; ``details`` holds the ``changes``, and after a dry run what the ``table`` would be.
+    """Change the table. After a dry run, ``details`` holds the ``changes`` and the changed definition of the ``table``.
 
     Raises:
         As ``TableChanges`` and ``DeltaLog.drop_feature``.
@@ -74,7 +74,7 @@ def alter_table(
 def clone_table(
     log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, origin: Origin, copier: FileCopier | None = None
 ) -> OperationResult:
-    """Create the table on the files of the source, or copies of them; ``details`` holds the version cloned and its size.
+    """Create the table on the source's files, or on copies; ``details`` holds the cloned version and its files and bytes.
 
     Raises:
         As ``DeltaLog.shallow_clone`` and ``DeltaLog.deep_clone``.
@@ -98,7 +98,7 @@ def clone_table(
 
 
 def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin) -> OperationResult:
-    """Convert the directory to a table; where it already is one, its version is the result.
+    """Convert the directory to a table; if it already is one, the result has its version.
 
     Raises:
         As ``operations.convert``.
@@ -118,7 +118,7 @@ def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin)
 
 
 def restore_table(log: DeltaLog, statement: RestoreStatement, *, origin: Origin) -> OperationResult:
-    """Restore the table to an earlier version, which ``details`` holds.
+    """Restore the table to an earlier version, which is in ``details``.
 
     Raises:
         As ``DeltaLog.restore``.
@@ -137,7 +137,7 @@ def restore_table(log: DeltaLog, statement: RestoreStatement, *, origin: Origin)
 
 
 def _described(metadata: Metadata, protocol: Protocol) -> Mapping[str, Any]:
-    """A table as JSON values."""
+    """A table's definition as JSON values."""
     return {
         "schema": json.loads(metadata.schema_string),
         "partition_columns": list(metadata.partition_columns),

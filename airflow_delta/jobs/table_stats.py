@@ -1,4 +1,4 @@
-"""History, size and schema of a table after a statement, taken from the open log, so that it is opened only once."""
+"""History, size and schema of a table after a statement, read from the log that is already open."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from airflow_delta.jobs.result import ResultDocument, known_facts
 from airflow_delta.jobs.table_detail import table_detail
 
 HISTORY = 10
-"""Commits in a document."""
+"""Number of commits in a document."""
 
 
 def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocument:
-    """The document with the table's last commits, its size, its schema, and what else its page shows.
+    """The document with the table's last commits, its size, its schema, and the details for its page.
 
-    Never raises: the work is done, and what cannot be read becomes a warning of its outcome.
+    Never raises: the statement has succeeded, and what cannot be read becomes a warning in its outcome.
     """
     if document.outcome is None:
         return document
@@ -49,7 +49,7 @@ def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocumen
 
 
 def other_tables(statement: Statement) -> tuple[str, ...]:
-    """The tables of a statement's parts, less the one that the statement itself is said to be about."""
+    """The tables of a statement's parts, except the one in ``statement.table``."""
     match statement:
         case SequenceStatement():
             found = [member.table for member in statement.statements]
@@ -61,7 +61,7 @@ def other_tables(statement: Statement) -> tuple[str, ...]:
 
 
 def describe_tables(document: ResultDocument, tables: Iterable[str], open_table: Callable[[str], DeltaLog]) -> ResultDocument:
-    """The document with these tables as a catalog takes them; what cannot be read becomes a warning of its outcome."""
+    """The document with descriptions of these tables for a catalog; what cannot be read becomes a warning in its outcome."""
     if document.outcome is None:
         return document
     best_effort, described = BestEffort(document.outcome.warnings), dict(document.other_tables)
@@ -98,7 +98,7 @@ def _facts(snapshot: Snapshot) -> Mapping[str, int]:
 
 
 def _from_checksum(files: int, size: int, histogram: Mapping[str, Any] | None) -> Mapping[str, int] | None:
-    """What a checksum counts; None where it does not count files below ``SMALL_FILE``, or its numbers contradict each other."""
+    """Counts from a checksum; None if it does not count files below ``SMALL_FILE``, or its numbers are inconsistent."""
     boundaries, counts = ((histogram or {}).get(key) for key in ("sortedBinBoundaries", "fileCounts"))
     if not isinstance(boundaries, list) or not isinstance(counts, list) or SMALL_FILE not in boundaries:
         return None

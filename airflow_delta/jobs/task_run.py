@@ -1,4 +1,4 @@
-"""A task that another operator submits, identified by names alone, because no token was generated for it."""
+"""A task run identified by names alone, for jobs of other operators and for Airflow without a state store."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _NUMBERS = ("map_index", "generation", "try_number", "run_after")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRun:
-    """One try of such a task.
+    """One try of a task that has no stored token.
 
     Attributes:
-        clear_count: ``ti.max_tries``: it changes when the task is cleared, not when it is retried. ``generation`` in JSON.
-        run_after: The DAG run's ``run_after``, in milliseconds since the epoch: no commit of the task is older.
-        logical_date: ISO text; None when the DAG run has none.
+        clear_count: ``ti.max_tries``, which changes when the task is cleared, not when it is retried; ``generation`` in JSON.
+        run_after: The DAG run's ``run_after``, in milliseconds since the epoch; the task has made no commit before that.
+        logical_date: ISO 8601 text; None if the DAG run has no logical date.
+        ti_id: Id of the task instance.
+        owner: Owner of the task.
+        trigger: Type of the DAG run.
     """
 
     dag_id: str
@@ -37,7 +40,7 @@ class TaskRun:
 
     @classmethod
     def from_json(cls, document: Any) -> TaskRun:
-        """The task run in a spec; numbers may be strings, because templates were rendered into them.
+        """The task run in a spec; numbers may be strings, because they come from templates.
 
         Raises:
             InvalidSpecError: A member is missing, unknown, or not a number.
@@ -53,12 +56,12 @@ class TaskRun:
 
     @property
     def key(self) -> str:
-        """Equal for all tries of the task until it is cleared: the folder of its documents."""
+        """A key that is the same for all tries of the task until it is cleared; it names the folder of its documents."""
         return _digest(self.dag_id, self.run_id, self.task_id, self.map_index, self.clear_count)
 
     @property
     def record(self) -> dict[str, Any]:
-        """What of the run stands in its commits, whichever try made them, as ``DeltaLog.produced_by`` takes it."""
+        """What the commits of all tries record about the run, as ``DeltaLog.produced_by`` takes it."""
         return {
             "dag_id": self.dag_id,
             "task_id": self.task_id,
@@ -68,7 +71,7 @@ class TaskRun:
         }
 
     def origin(self, statement_digest: str) -> Origin:
-        """The origin of the commit."""
+        """The origin of the task's commit."""
         job = {
             "jobId": self.dag_id,
             "jobName": f"{self.dag_id}.{self.task_id}",
@@ -81,7 +84,7 @@ class TaskRun:
         return Origin(token=self.token(statement_digest), job=job, record=record)
 
     def token(self, statement_digest: str) -> str:
-        """The idempotency token of a statement: equal for all tries of a task until it is cleared or changed."""
+        """The idempotency token of a statement: the same in all tries of a task until the task is cleared or changed."""
         return _digest(self.key, statement_digest)
 
 

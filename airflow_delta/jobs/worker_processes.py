@@ -1,8 +1,8 @@
-"""The processes of a task, by which a driver beside it knows whether its worker is alive.
+"""The processes of a task, by which a driver beside the worker knows whether the worker is alive.
 
-A process is known by its id and its start time: it need not be an ancestor of the driver, so programs around ``spark-submit``
-do no harm, and neither does an id that the kernel gives away again. Both mean something on one machine, between two of its
-boots, and in one namespace: a driver elsewhere, such as in a container of its own, knows nothing of the worker.
+A process is identified by its id and its start time. So it need not be an ancestor of the driver, as with wrappers around
+``spark-submit``, and an id that the kernel has reused is noticed. Both are only valid on one machine, between two boots and in
+one namespace: a driver elsewhere, such as in another container, cannot watch the worker.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "AIRFLOW_DELTA_WORKER"
-"""Holds a ``WorkerProcesses`` as text in the environment of a driver; an empty one lets one of client mode go on without it."""
+"""Environment variable with a driver's ``WorkerProcesses`` as JSON; if it is empty, the driver watches no worker."""
 
 _STATE, _START_TIME = 0, 19
-"""Places in ``/proc/<pid>/stat``, counted from behind the name."""
+"""Positions of fields in ``/proc/<pid>/stat``, counted after the process name."""
 
 _ENDED = -1
-"""In the place of the start time of a process that is not there, or only waits to be reaped."""
+"""Stands for the start time of a process that does not exist, or is a zombie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerProcesses:
-    """The processes of which each must live, or the task cannot end well.
+    """The processes that must all be alive for the task to succeed.
 
     Attributes:
-        machine: Where their ids mean something.
-        start_times: In the kernel's clock ticks since the machine's boot, by id.
+        machine: Identifies the boot and the namespaces in which the ids are valid.
+        start_times: Start times by process id, in the kernel's clock ticks since boot.
     """
 
     machine: str
@@ -38,14 +38,14 @@ class WorkerProcesses:
 
     @classmethod
     def of(cls, *pids: int) -> WorkerProcesses | None:
-        """Those of these ids; None where there is no ``/proc`` to ask."""
+        """The processes with these ids; None without ``/proc``."""
         machine, found = _machine(), {pid: _start_time(pid) for pid in pids}
         start_times = {pid: start_time for pid, start_time in found.items() if start_time is not None and start_time != _ENDED}
         return cls(machine=machine, start_times=start_times) if machine and start_times else None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> WorkerProcesses | None:
-        """Those that the environment of this driver names; None when it names none, or when they are elsewhere."""
+        """The processes that this driver's environment names; None if it names no processes, or they are on another machine."""
         text = environment.get(VARIABLE)
         if not text:
             return None
@@ -56,16 +56,16 @@ class WorkerProcesses:
         return cls(machine=document["machine"], start_times=start_times)
 
     def to_environment(self) -> dict[str, str]:
-        """The variable that a driver needs."""
+        """The environment variable for a driver."""
         return {VARIABLE: json.dumps({"machine": self.machine, "start_times": self.start_times})}
 
     def gone(self) -> int | None:
-        """The id of one that has ended; None while all of them live."""
+        """The id of a process that has ended; None while all are alive."""
         return next((pid for pid, start_time in self.start_times.items() if _start_time(pid) not in {start_time, None}), None)
 
 
 def _start_time(pid: int) -> int | None:
-    """The start time of a process; ``_ENDED`` when it has ended, None when we may not see it."""
+    """The start time of a process; ``_ENDED`` if it has ended, None if this user may not see it."""
     try:
         values = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -79,15 +79,15 @@ def _exists(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # it is another user's
+        pass  # another user's process
     return True
 
 
 def _machine() -> str | None:
-    """This boot of this machine and our namespaces of process ids and times."""
+    """Identifies this boot of this machine, and this process's namespaces of process ids and of times; None if unknown."""
     names = []
     with suppress(OSError):
         names.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
         names.append(str(Path("/proc/self/ns/pid").readlink()))
-        names.append(str(Path("/proc/self/ns/time").readlink()))  # not of a Linux before 5.6
+        names.append(str(Path("/proc/self/ns/time").readlink()))  # missing before Linux 5.6
     return " ".join(names) if len(names) > 1 else None

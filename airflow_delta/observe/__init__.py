@@ -1,3 +1,3 @@
-"""What shows and reports the work of tasks: links and their pages, metrics, alerts, lineage."""
+"""Observing tasks and tables: links and pages, metrics, alerts, lineage."""
 
 import airflow_delta.airflow_extra  # noqa: F401

@@ -1,4 +1,4 @@
-"""What a commit wrote, under the same names for every operation: Delta names the same thing differently in each."""
+"""What a commit wrote, under the same names for all operations: Delta's names of metrics differ between operations."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WRITTEN_ROWS = "numOutputRows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitStatistics:
-    """What one commit wrote; None for what the operation's metrics do not contain.
+    """What one commit wrote; None for members that the operation's metrics do not contain.
 
     Attributes:
-        rows: Rows inserted, updated and deleted; rows that a rewrite only carried over do not count.
-        files: Data files added.
-        bytes: Their size.
+        rows: Rows inserted, updated and deleted; rows that a rewrite only copied do not count.
+        files: Number of data files added.
+        bytes: Size of these files in bytes.
     """
 
     rows: int | None = None

@@ -1,7 +1,7 @@
-"""What a task read and wrote, for OpenLineage: tables with their versions, and what was written to them.
+"""What a task read and wrote, for OpenLineage: tables, their versions, and statistics of the output.
 
 Needs the OpenLineage provider (``pip install 'airflow-delta[openlineage]'``); only its listener calls this. Connections are not
-looked up here: the listener calls in a process of its own, which must not talk to the task's supervisor.
+looked up here, because the listener runs in a separate process, which must not talk to the task's supervisor.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Lineage = OperatorLineage[Any, Any]
 
 
 def lineage_of_plan(table: str) -> Lineage:
-    """Before there is an outcome: the table, if its argument is a URI or an absolute path; a name below a table root is not."""
+    """Lineage before there is an outcome: the table, if it is given by a URI or an absolute path."""
     is_place = "://" in table or table.startswith("/")
     name = lineage_name(table) if is_place else None
     return OperatorLineage(outputs=[OutputDataset(*name, facets={"storage": _storage()})] if name else [])
 
 
 def lineage_of_outcome(document: ResultDocument) -> Lineage:
-    """The versions that were read and the versions that were made; a table in which nothing was committed counts as read."""
+    """Lineage with the versions read and committed; a table in which nothing was committed counts as read."""
     outcome = document.outcome
     if outcome is None:
         return OperatorLineage()
@@ -69,7 +69,7 @@ def _inputs(read: list[tuple[str, int]]) -> list[InputDataset]:
 
 
 def _output(namespace: str, name: str, document: ResultDocument, commits: list[OperationResult]) -> OutputDataset:
-    """A table at the version of the last of these commits, with what they wrote together."""
+    """A table at the version of the last of these commits, with the statistics of all of them."""
     last, statistics = commits[-1], [commit_statistics(commit.metrics) for commit in commits]
     facets: dict[str, Any] = {"version": _version(last.version), "storage": _storage()}
     is_described = document.outcome is not None and document.outcome.table == last.table
@@ -82,7 +82,7 @@ def _output(namespace: str, name: str, document: ResultDocument, commits: list[O
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """The sum of those that are known; None where none is."""
+    """The sum of the known counts; None without known counts."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -96,7 +96,7 @@ def _storage() -> StorageDatasetFacet:
 
 
 def _fields(struct: dict[str, Any]) -> list[SchemaDatasetFacetFields]:
-    """The fields of a struct in Delta's schema JSON; those of arrays and maps are not opened."""
+    """The fields of a struct in Delta's schema JSON; elements of arrays and maps are not included."""
     fields = []
     for field in struct["fields"]:
         kind = field["type"]

@@ -1,4 +1,4 @@
-"""Links from a task to what it did: the table's history, the Spark application."""
+"""Links from a task to the table's history and the Spark application."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.report import REPORT_KEY, table_reports
 
 HISTORY_KEY = "delta_history"
-"""The XCom from which the page of a table's history is rendered."""
+"""Key of the XCom from which the page of a table's history is rendered."""
 
 _NOTES = ("findings", "steps")
 _MOST_NOTES = 30
 
 MAX_BYTES = 48 * 1024
-"""Of that XCom. Some metadata databases hold no more than 64 KB in one value."""
+"""Most bytes of that XCom. Some metadata databases cannot store more than 64 KB in one value."""
 
 
 def push_links(document: ResultDocument, context: Context) -> None:
-    """Push the task's report, and the table's history for its page: the API server reads no storage."""
+    """Push the task's report, and the table's history for its page, as the API server does not read storage."""
     push_xcom(context, REPORT_KEY, table_reports(document))
     push_xcom(context, HISTORY_KEY, history_payload(document))
 
@@ -35,7 +35,7 @@ def push_links(document: ResultDocument, context: Context) -> None:
 def history_payload(document: ResultDocument) -> dict[str, Any]:
     """The table after the task: ``table``, ``version``, ``facts``, ``detail``, ``commits`` (newest first, as many as fit).
 
-    A health check has ``findings`` too, and a maintenance ``steps``, as many as fit.
+    A health check also has ``findings``, and a maintenance ``steps``, as many as fit.
     """
     result = document.outcome
     if result is None:
@@ -74,12 +74,12 @@ def _serialized(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class DeltaTableHistoryLink(BaseOperatorLink):
-    """The table's last commits as the task saw them, on a page of this package's plugin."""
+    """Link to a page with the table's last commits as the task saw them."""
 
     name = "Table history"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """The page's address; empty while there is nothing to show. Runs in the worker, when the task has ended."""
+        """The URL of the page; empty if there is nothing to show. Runs in the worker, when the task has ended."""
         document = getattr(operator, "outcome", None)
         if document is None or not document.history:
             return ""
@@ -87,12 +87,12 @@ class DeltaTableHistoryLink(BaseOperatorLink):
 
 
 class SparkApplicationLink(BaseOperatorLink):
-    """The Spark application of the task: in YARN's resource manager, else in the history server that is configured."""
+    """Link to the task's Spark application: in YARN's resource manager, else in the configured history server."""
 
     name = "Spark application"
 
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - the port's signature
-        """The application's address; empty where there is none. Runs in the worker, when the task has ended."""
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
+        """The URL of the application; empty without one. Runs in the worker, when the task has ended."""
         document = getattr(operator, "outcome", None)
         submitted = getattr(operator, "yarn_application", None)
         application = getattr(document, "application_id", None) or submitted

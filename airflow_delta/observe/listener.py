@@ -1,6 +1,6 @@
-"""Metrics of the tasks of this package, sent to Airflow's metrics once they have ended.
+"""Metrics of this package's tasks, sent through Airflow's metrics when a task has ended.
 
-Every Airflow process loads this module, so it is cheap; and whatever happens here does not affect the task.
+Every Airflow process loads this module, so importing it must be cheap; errors here never affect the task.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 Tags = dict[str, str]
 
 TAG_LENGTH = 100
-"""Of a table's name, of which the end is kept: Airflow drops metrics whose name and tags are longer than 250 characters."""
+"""Most characters of a table's tag; its end is kept. Airflow drops metrics whose name and tags exceed 250 characters."""
 
 _SCHEME = re.compile(r"^\w+://")
 _NO_TAG = re.compile(r"[^A-Za-z0-9_./-]")
@@ -45,7 +45,7 @@ def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any)
 
 
 def table_tag(uri: str) -> str:
-    """A table's name in metrics: its URI without the scheme. StatsD takes neither colons nor much else, nor long names."""
+    """A table's tag in metrics: the end of its URI, without the scheme and the characters that StatsD does not accept."""
     return _NO_TAG.sub("_", _SCHEME.sub("", uri).rstrip("/"))[-TAG_LENGTH:]
 
 
@@ -61,7 +61,7 @@ def _send_outcome(task_instance: Any) -> None:
     result = getattr(document, "outcome", None)
     if document is None or not isinstance(result, OperationResult):
         return
-    from airflow_delta.observe.report import results_of  # noqa: PLC0415 - of tasks of ours alone
+    from airflow_delta.observe.report import results_of  # noqa: PLC0415 - only for this package's tasks
 
     task = _tags(task_instance)
     for part in results_of(result):
@@ -72,7 +72,7 @@ def _send_outcome(task_instance: Any) -> None:
 
 
 def _tags(task_instance: Any) -> Tags:
-    """Those that Airflow gives its own metrics of the task; before 3.2 it does not say which."""
+    """The tags that Airflow uses for its own metrics of the task, which it only exposes from 3.2 on."""
     if not hasattr(task_instance, "stats_tags"):
         return {"dag_id": task_instance.dag_id, "task_id": task_instance.task_id}
     return {**task_instance.stats_tags}

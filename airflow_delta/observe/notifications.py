@@ -20,40 +20,40 @@ from airflow_delta.hooks.conflict_report import CONFLICT_KEY, conflict_report
 from airflow_delta.hooks.retry_policy import LOST_RACES
 
 Delegate = Callable[[Any], Any]
-"""A notifier, or any function of the context."""
+"""A notifier, or any other function that takes the context."""
 
 ErrorFilter = type[DeltaError] | str
-"""A class of errors, or the code of one."""
+"""An error class, or the code of an error."""
 
 MESSAGE = "{{ ti.dag_id }}.{{ ti.task_id }}, run {{ ti.run_id }}, try {{ ti.try_number }}: {{ delta_conflict.text }}"
 
 
 class DeltaConflictNotifier(BaseNotifier):
-    """Passes a failure on to other notifiers when it is a conflict: Airflow's callbacks are called on every failure.
+    """Calls other notifiers if a failure is a commit conflict; Airflow's callbacks are called on every failure.
 
-    As ``on_failure_callback``, or as ``on_retry_callback`` to be notified although the task will be tried again:
+    Use it as ``on_failure_callback``, or as ``on_retry_callback`` to be notified even if the task will be retried:
 
         DeltaMergeOperator(
             ...,
             on_failure_callback=DeltaConflictNotifier(then=SlackNotifier(text="{{ delta_conflict.message }}")),
         )
 
-    The delegates find ``delta_conflict`` in their context and templates: ``message`` (this notifier's text), ``code``,
+    The called notifiers find ``delta_conflict`` in their context and templates: ``message`` (this notifier's text), ``code``,
     ``text``, ``table``, ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
-    ``run_id``; empty when the winner was no task of this package), ``rule`` (the name of the conflict rule), ``path``,
-    ``partition``.
+    ``run_id``; empty if the winning commit was not made by a task of this package), ``winning_job``, ``rule`` (the name of the
+    conflict rule), ``path``, ``partition``.
 
     Args:
-        then: Notifiers, or functions that take the context; each is called, even if one before it fails.
-        only: Which errors, by class or by code. Default: those of lost races.
-        tables: Which tables, as patterns of their URIs or of their last parts, such as ``s3://lake/*`` or ``flights``
-            (templated). Default: all.
-        min_try: From which try on.
+        then: Notifiers, or functions that take the context; all are called, even if one of them fails.
+        only: The errors to notify of, by class or by code. Default: commit conflicts and exhausted commit attempts.
+        tables: The tables to notify of, as glob patterns for their URIs or the last parts of these, such as ``s3://lake/*`` or
+            ``flights`` (templated). Default: all.
+        min_try: The first try number to notify of.
         message: The text (templated, with ``delta_conflict``).
 
     Raises:
-        InvalidStatementError: ``only`` is empty or names what is no error of this package, or ``then`` what cannot be called,
-            so that it would never be notified; ``tables`` or ``message`` are no texts, or ``min_try`` is no number.
+        InvalidStatementError: ``only`` is empty or has something that is not an error of this package, ``then`` has something
+            that cannot be called, ``tables`` or ``message`` is not a string, or ``min_try`` is not a number.
     """
 
     template_fields: Sequence[str] = ("tables", "message")
@@ -68,7 +68,7 @@ class DeltaConflictNotifier(BaseNotifier):
         message: str = MESSAGE,
         context: Context | None = None,
     ) -> None:
-        super().__init__(*(() if context is None else (context,)))  # before Airflow 3.1 it takes none
+        super().__init__(*(() if context is None else (context,)))  # before Airflow 3.1, it takes no context
         self.then = (then,) if callable(then) else tuple(then) if isinstance(then, Iterable) else ()
         if not self.then or not all(map(callable, self.then)):
             detail = f"then must be a notifier, or a function of the context, or several of them, found {shortened(then)}"
@@ -82,13 +82,13 @@ class DeltaConflictNotifier(BaseNotifier):
         self.message = message
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
-        """Nothing yet: the fields are rendered for each conflict anew, and only for conflicts."""
+        """Do nothing: the fields are rendered for each conflict, and only for conflicts."""
 
     def notify(self, context: Context) -> None:
-        """Notify the delegates of the failure in the context, if it passes the filters.
+        """Call the notifiers for the failure in the context, if it passes the filters.
 
         Raises:
-            ExceptionGroup: Some delegates failed; the others were called.
+            ExceptionGroup: Some notifiers failed; the others were called.
         """
         error = context.get("exception")
         if not isinstance(error, DeltaError) or not self._passes_filters(error, context):
@@ -99,7 +99,7 @@ class DeltaConflictNotifier(BaseNotifier):
         failures = []
         for delegate in self.then:
             try:
-                # A notifier renders its templates in place; the next conflict is to find them as they were.
+                # A notifier renders its templates in place; they must be unrendered for the next conflict.
                 copy.copy(delegate)(extended)
             except Exception as failure:  # noqa: BLE001 - delegates raise whatever they like
                 failures.append(failure)
@@ -107,7 +107,7 @@ class DeltaConflictNotifier(BaseNotifier):
             raise ExceptionGroup("some notifiers of a conflict failed", failures)
 
     async def async_notify(self, context: Context) -> None:
-        """The same in a thread, because delegates may wait."""
+        """As ``notify``, in a thread, because notifiers may block."""
         await run_in_thread(self.notify, context)
 
     def _passes_filters(self, error: DeltaError, context: Context) -> bool:
@@ -122,7 +122,7 @@ class DeltaConflictNotifier(BaseNotifier):
         return any(fnmatchcase(table, f"*/{pattern}".rstrip("/")) for pattern in patterns)
 
     def _rendered(self, text: str, context: Context) -> str:
-        """A text, in a DAG with ``render_template_as_native_obj`` as in any other."""
+        """A rendered template, as a string even in a DAG with ``render_template_as_native_obj``."""
         dag = context.get("dag")
         environment = self.get_template_env() if dag is None else dag.get_template_env(force_sandboxed=True)
         rendered: str = environment.from_string(text).render(context)
@@ -130,7 +130,7 @@ class DeltaConflictNotifier(BaseNotifier):
 
 
 def _in_any_order(values: Any) -> Any:
-    """A set as a list: here one of the members is enough, whichever comes first."""
+    """A set as a list; the order does not matter here."""
     return list(values) if isinstance(values, set | frozenset) else values
 
 
@@ -149,7 +149,7 @@ def _checked(only: tuple[ErrorFilter, ...]) -> tuple[ErrorFilter, ...]:
 
 
 def _codes() -> frozenset[str]:
-    """The codes of all errors: those of a room are known when it is loaded."""
+    """The codes of all errors; importing a module of errors registers its codes."""
     for room in ("catalogs", "core", "hooks", "jobs", "shipping", "spark", "watch"):
         import_module(f"airflow_delta.{room}.errors")
     return DeltaError.codes()

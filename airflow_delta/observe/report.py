@@ -1,7 +1,7 @@
-"""What a task reports of the tables that it worked on, for the pages: one small XCom of each task run.
+"""What a task reports about its tables for the web pages: one small XCom per task run.
 
-Airflow keeps it as long as the task run and cleans it up with the others (``airflow db clean``), and knows whose it is: who may
-read the DAG's XComs may read it. The API server has it in its own database, and reads no storage.
+Airflow keeps the XCom as long as the task run, cleans it up with other XComs (``airflow db clean``), and shows it only to users
+who may read the DAG's XComs. It is in the API server's own database, so that the API server need not read storage.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.commit_statistics import commit_statistics
 
 REPORT_KEY = "delta_report"
-"""The XCom of the reports: ``{"reports": [...]}``."""
+"""Key of the XCom with the reports: ``{"reports": [...]}``."""
 
 MAX_REPORT_BYTES = 8 * 1024
-"""Of that XCom: a page reads thousands of them."""
+"""Most bytes of that XCom, as a page reads thousands of them."""
 
 MOST_CONFLICTS = 20
-"""Of one report, the newest."""
+"""Most conflicts in one report: the newest."""
 
 MOST_TABLES = 20
-"""Reports of one task run."""
+"""Most reports of one task run."""
 
-_LONGEST = 1_000  # characters of one text
+_LONGEST = 1_000  # most characters of one text
 
 
 def table_id(uri: str) -> str:
-    """The name of a table in the addresses of its pages, which take no URI."""
+    """The id of a table in the URLs of its pages, which must not contain the table's URI."""
     return hashlib.sha256(uri.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def table_reports(document: ResultDocument) -> dict[str, Any]:
-    """The reports of a task, one for each statement, the newest last; fewer where they do not fit into ``MAX_REPORT_BYTES``.
+    """The reports of a task, one per statement, the newest last; fewer if they do not fit into ``MAX_REPORT_BYTES``.
 
-    Each has ``id``, ``table``, ``version``, ``operation``, ``committed``, ``attempts``, and what is known of ``rows``,
+    Each report has ``id``, ``table``, ``version``, ``operation``, ``committed``, ``attempts`` and, if known, ``rows``,
     ``files``, ``bytes`` (written), ``conflicts`` (``version``, ``operation``, ``rule``, ``lost_ms``, ``run``), ``findings``
-    (of a health check, by severity). The last one of the task's table has ``facts`` (``version``, ``files``, ``bytes``,
-    ``small_files``, ``rows``), ``head`` (the newest commit: ``version``, ``timestamp``, ``operation``, ``run``), ``due``
-    (steps of maintenance) and ``duration_ms``.
+    (numbers by severity, of a health check). The last report of the task's table also has ``facts`` (``version``, ``files``,
+    ``bytes``, ``small_files``, ``rows``), ``head`` (the newest commit: ``version``, ``timestamp``, ``operation``, ``run``),
+    ``due`` (steps of maintenance) and ``duration_ms``.
     """
     outcome = document.outcome
     if outcome is None:
@@ -61,7 +61,7 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
         of_table |= dict(_of_snapshot(document))
     while len(json.dumps(reports)) > MAX_REPORT_BYTES:
         for report in reports:
-            del report["conflicts"][: -(-len(report["conflicts"]) // 2)]  # the older half
+            del report["conflicts"][: -(-len(report["conflicts"]) // 2)]  # drop the older half
         if len(reports) > 1:
             del reports[0]
         elif not reports[0]["conflicts"]:
@@ -71,9 +71,9 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
 
 
 def results_of(outcome: OperationResult) -> list[OperationResult]:
-    """The outcome; of several statements, that of each; of publishing, that of each handle.
+    """The outcome as a list: of several statements, the result of each; of publishing, one result per handle.
 
-    The first of the handles has what is known of them all.
+    The first handle's result has the conflicts, attempts and metrics of all handles.
     """
     parts = outcome.details.get(STATEMENTS_KEY)
     if isinstance(parts, Mapping):
@@ -144,5 +144,5 @@ def _short(value: Any) -> Any:
 
 
 def _without_empty(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not known; ``due`` is known to be empty where it is there."""
+    """The report without unknown members; an empty ``due`` is kept, as it means that nothing is due."""
     return {name: value for name, value in report.items() if name == "due" or value not in (None, [], {})}

@@ -1,4 +1,4 @@
-"""Changing what a table is as a task."""
+"""ALTER TABLE as a task."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaAlterOperator(DeltaCoreOperator):
-    """Change the columns, properties, constraints or features of a Delta table: all changes as one commit, or none.
+    """Change the columns, properties, constraints or features of a Delta table: all changes as one commit, or no change.
 
-    Each change finds the table as those before it leave it::
+    Each change applies to the table as the changes before it leave it::
 
         DeltaAlterOperator(
             task_id="alter",
@@ -25,8 +25,8 @@ class DeltaAlterOperator(DeltaCoreOperator):
             ],
         )
 
-    Where the table is so already, nothing is committed. To enable row tracking takes commits before that one, and
-    ``DropFeature``, which must be the only change, may too; a task that is tried again goes on where it was.
+    If the table already is as requested, nothing is committed. Enabling row tracking takes further commits before that one, and
+    so may ``DropFeature``, which must be the only change; a retry continues after the last of them.
 
     Args:
         table: URI of the table's root (templated).

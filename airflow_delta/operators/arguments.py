@@ -1,4 +1,4 @@
-"""The arguments of operators, and what of a statement they become."""
+"""How the arguments of operators become fields of statements."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _QUERY = re.compile(r"\s*(SELECT\s|WITH\s.*\bSELECT\s)", re.IGNORECASE | re.DOTA
 
 
 def argument_names(statement_type: type[Statement], *, but: Collection[str] = ()) -> list[str]:
-    """The fields of a statement, which are arguments of its operator; not ``table``, which every operator takes."""
+    """The fields of a statement that are arguments of its operator; without ``table``, which every operator takes."""
     return [field.name for field in fields(statement_type) if field.name not in {"table", *but}]
 
 
 def source_of(source: str | Source, version: int | str | None) -> Source:
-    """The source that an operator was given; a text is the URI of a Delta table."""
+    """The source that an operator was given; a string is the URI of a Delta table."""
     value = _table_source("source", source) if isinstance(source, str) else source
     if not isinstance(value, Source):
         kinds = ("the URI of a Delta table", *(f"{kind.__name__}(...)" for kind in get_args(Source)))
@@ -38,15 +38,15 @@ def source_of(source: str | Source, version: int | str | None) -> Source:
 
 
 def views_of(views: Mapping[str, str | TableSource | FileSource]) -> Mapping[str, TableSource | FileSource]:
-    """The views of a query; a text among them is the URI of a Delta table."""
+    """The views of a query; a string among them is the URI of a Delta table."""
     if is_template(views):
-        return views  # type: ignore[return-value]  # it is one, once it is rendered
+        return views  # type: ignore[return-value]  # it is a mapping once it is rendered
     require_type("SqlSource", "views", views, Mapping)
     return {name: _table_source(f"the view {name}", view) if isinstance(view, str) else view for name, view in views.items()}
 
 
 def _table_source(place: str, table: str) -> TableSource:
-    """The Delta table of a URI. Raises ``InvalidStatementError`` for the text of a query, which would be a path no one has."""
+    """The Delta table at a URI. Raises ``InvalidStatementError`` for a SQL query, which would be taken for a relative path."""
     if _QUERY.match(table):
         detail = f"a text is the URI of a Delta table, found the query {shortened(table)}; write SqlSource({shortened(table)})"
         raise InvalidStatementError(statement=place, detail=detail)

@@ -15,20 +15,20 @@ from airflow_delta.hooks.xcoms import xcom_value
 from airflow_delta.watch.asset_uri import name_of_asset, sanitize_uri
 
 Emit = Literal["on_commit", "always", "never"]
-"""When a task that succeeds announces its asset: when it has a commit that changes the table, in any case, or not at all."""
+"""When a task that succeeds emits an asset event: if its commit changed rows or columns, always, or never."""
 
 MAINTENANCE = frozenset({"COMPUTE STATS", "MAINTENANCE", "OPTIMIZE", "REORG", "VACUUM"})
-"""Operations whose commits change neither rows nor columns: a DAG that they start, and that starts them, would never end."""
+"""Operations whose commits change neither rows nor columns. Events for them could make a DAG trigger itself without end."""
 
 
 def require_asset(operator: CheckedArguments, asset: object) -> None:
-    """Raise ``InvalidStatementError`` for what is no asset, such as its name: an event would be lost behind the commit."""
+    """Raise ``InvalidStatementError`` unless it is an asset: for its name, say, the event would be lost after the commit."""
     if not isinstance(asset, Asset):
         raise operator.invalid(f"asset must be one that delta_asset(name, table) returns, found {shortened(asset)}")
 
 
 def declared(others: Any, asset: Asset | None) -> list[Any]:
-    """The outlets or inlets of an operator with its asset among them: Airflow knows from the beginning whose it is."""
+    """The outlets or inlets of an operator, including its asset, so that Airflow knows of it when the DAG is parsed."""
     given = list(others) if isinstance(others, Sequence) else [] if others is None else [others]
     return given if asset is None or any(_is(other, asset) for other in given) else [*given, asset]
 
@@ -43,19 +43,19 @@ def emit_asset_events(
     partition_keys: bool,
     versions: Sequence[int] = (),
 ) -> None:
-    """Describe the commit in the asset's event; where there is to be no event, remove the asset from the task's outlets.
+    """Describe the commit in the asset's event; if there is to be no event, remove the asset from the task's outlets.
 
-    Airflow makes an event of each outlet that a task has when it succeeds, whether or not it has an extra. The list of outlets
-    is replaced, never changed: mapped tasks share it.
+    Airflow emits an event for each outlet of a task that succeeds, with or without an extra. The list of outlets is replaced,
+    never changed in place, because mapped tasks share it.
 
     Args:
-        operator: Of the task.
-        result: What the event describes.
+        operator: The operator of the task.
+        result: The result that the event describes.
         context: Airflow's context of the task run.
-        asset: Of the table; None for no event.
+        asset: The table's asset; None for no event.
         emit: When there is an event.
-        partition_keys: Whether the versions are keys of partitions: Airflow then makes an event of each.
-        versions: All that the task has committed to the asset's table; none where that of the result is the only one.
+        partition_keys: Whether the versions become partition keys: Airflow then emits one event per version.
+        versions: All versions that the task has committed to the asset's table; empty if there is only the result's version.
     """
     if asset is None:
         return
@@ -69,12 +69,13 @@ def emit_asset_events(
 
 
 def is_asset_of(asset: Asset, table: str, published: Mapping[str, Any] | None) -> bool:
-    """Whether the asset is that of a table.
+    """Whether the asset is the asset of a table.
 
     Args:
-        asset: By the table's place or by its name.
+        asset: An asset made from the table's URI or from its name in a catalog.
         table: URI of the table's root.
-        published: The entry ``catalog`` of the result's details: what became of the table's name; None where it has none.
+        published: The entry ``catalog`` of the result's details, with the name under which the table was published; None if
+            there is no such entry.
     """
     named = name_of_asset(asset.uri)
     if named is None or published is None:
@@ -85,7 +86,7 @@ def is_asset_of(asset: Asset, table: str, published: Mapping[str, Any] | None) -
 
 
 def is_change(result: OperationResult) -> bool:
-    """Whether rows or columns of the table are others now."""
+    """Whether the commit changed rows or columns of the table."""
     return result.committed and result.operation not in MAINTENANCE
 
 

@@ -1,4 +1,4 @@
-"""One try of a task: what it is to do, by which token it is known, and who requests it."""
+"""One try of a task: its statement, its idempotency token, and the task run that its commit records."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ class Attempt:
     """One try of a task.
 
     Attributes:
-        head: The table's version as the worker sees it; ``NO_TABLE``, or None when the worker cannot read it.
-        scratch: The configured location for results.
+        statement: The statement, with the names of tables resolved.
+        token: The task's idempotency token.
+        head: The table's version as the worker sees it; ``NO_TABLE`` if there is no table, None if the worker cannot read it.
+        scratch: URI of the configured location for results; None without one.
     """
 
     statement: Statement
@@ -57,15 +59,15 @@ class Attempt:
         on_clear: OnClear,
         in_worker: bool = False,
     ) -> Attempt:
-        """The attempt that begins now; its token is the task's, which the first try has stored.
+        """Begin an attempt; its token is the task's token, which the first try has stored.
 
         Args:
             hook: The tables of the operator's connection.
-            statement: As rendered; the names of its tables are resolved here.
+            statement: The rendered statement; the names of its tables are resolved here.
             context: Airflow's context of the task run.
             scratch_uri: The operator's own location for results.
             on_clear: Whether a cleared task keeps its token.
-            in_worker: Whether no job can do it, so that the worker has to read the table.
+            in_worker: Whether the work is done in the worker, which then has to read the table.
 
         Raises:
             DeltaError: There is no table, the worker cannot read it, or results have no location.
@@ -83,14 +85,14 @@ class Attempt:
 
 
 def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | None, on_clear: OnClear) -> TaskToken:
-    """The token of the task for this statement: stored where Airflow has a store, else derived."""
+    """The task's token for this statement: stored if Airflow has a state store, else derived."""
     digest, store = statement_digest(statement), context.get("task_state_store")
 
     def version_at(time: int) -> int | None:
         from airflow_delta.core.committed import version_before
         from airflow_delta.jobs.commits import commits_of
 
-        if head in {None, NO_TABLE} or commits_of(statement) == "never":  # such as a health check of a log that cannot be read
+        if head in {None, NO_TABLE} or commits_of(statement) == "never":  # e.g. a health check of an unreadable log
             return head
         return version_before(hook.delta_log(statement.table), time)
 
@@ -117,7 +119,7 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
 
 
 def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:
-    """The table's version as the worker sees it; None when it cannot read the table, and results have another location."""
+    """The table's version as the worker sees it; None if the worker cannot read the table, but there is a scratch location."""
     if not hook.workers_see_tables:
         if scratch is None:
             detail = f"workers have no access to the tables of the connection {hook.delta_conn_id!r}"
@@ -142,7 +144,7 @@ def _head(hook: DeltaHook, table: str) -> int:
 
 
 def origin_of(context: Context, token: str) -> Origin:
-    """The task run, in Delta's own fields where they fit, so that any engine's history shows it."""
+    """The task run as commit information, in Delta's own fields where they fit, so that every engine's history shows it."""
     ti, dag_run = context["ti"], context["dag_run"]
     logical_date = dag_run.logical_date
     job: Mapping[str, str] = {
@@ -165,6 +167,6 @@ def origin_of(context: Context, token: str) -> Origin:
 
 
 def seconds_of_try(context: Context) -> float | None:
-    """How long this try has taken, the wait of a deferred task included."""
+    """Seconds since this try began, including the time that the task was deferred; None if its beginning is unknown."""
     began = getattr(context["ti"], "start_date", None)
     return (datetime.now(UTC) - began).total_seconds() if isinstance(began, datetime) else None

@@ -15,7 +15,7 @@ class DeltaCheckpointOperator(DeltaCoreOperator):
 
     Args:
         table: URI of the table's root (templated).
-        version: Version to write it of (templated). Default: the latest when the work starts.
+        version: Version to checkpoint (templated). Default: the latest when the work starts.
         kind: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet`` (templated). Default: by the table's properties.
     """
 

@@ -13,16 +13,16 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaCloneOperator(DeltaCoreOperator):
     """Make a new Delta table on the files of another one (SHALLOW CLONE), or on copies of them (DEEP CLONE).
 
-    A shallow clone owns none of its files: a vacuum of the source may delete what only the clone still needs. A deep clone
-    outlives its source, and may lie on another kind of storage.
+    A shallow clone refers to the source's files: a vacuum of the source may delete files that only the clone still needs. A
+    deep clone is independent of its source, and may lie on another kind of storage.
 
     Args:
         table: URI of the new table's root (templated).
         source: URI of the table to clone, or a ``TableSource`` (templated).
         source_version: Version to clone (templated). Default: the latest when the work starts.
-        deep: Copy the files: in Spark's workers, with ``engine="worker"`` in this process (templated).
-        mode: What happens where there is a table: ``error``, ``ignore`` or ``replace``; a shallow clone only takes the place of
-            a table without files (templated).
+        deep: Copy the files: on Spark's executors or, with ``engine="worker"``, in the Airflow worker (templated).
+        mode: What happens if the table exists: ``error``, ``ignore`` or ``replace``; a shallow clone only replaces a table
+            without files (templated).
         properties: Table properties that differ from the source's (templated).
         dry_run: Check, and report what would be cloned, but commit nothing (templated).
     """
@@ -50,5 +50,5 @@ class DeltaCloneOperator(DeltaCoreOperator):
         self.dry_run = dry_run
 
     def statement(self) -> Statement:
-        """What is to be done, made from the rendered arguments."""
+        """The statement, made from the rendered arguments."""
         return self._statement(source=source_of(self.source, self.source_version))

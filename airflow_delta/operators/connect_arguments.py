@@ -1,4 +1,4 @@
-"""Arguments of ``SparkSubmitOperator`` that a connection to a server of Spark Connect cannot carry."""
+"""Arguments of ``SparkSubmitOperator`` that cannot be used with a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _HARMLESS = frozenset(
         *("durable", "reconnect_on_retry", "openlineage_inject_parent_job_info", "openlineage_inject_transport_info"),
     }
 )
-"""Arguments that are ours, that the driver beside the worker is given, or that change nothing of what is done."""
+"""Arguments that this package sets, that the driver beside the worker gets, or that do not affect the job."""
 
 _OF_A_SESSION = "spark.sql."
-"""What settings of a session begin with; all others belong to the server."""
+"""Prefix of the settings of a session; all other settings belong to the server."""
 
 
 def session_settings(operator: SparkSubmitOperator, conn_id: str) -> Mapping[str, str]:
-    """The settings of the operator for its session of Spark Connect.
+    """The operator's settings for its Spark Connect session.
 
     Raises:
-        SparkTargetError: The operator has an argument or a setting that such a session does not take.
+        SparkTargetError: The operator has an argument or a setting that such a session cannot have.
     """
     refused = [*_submit_arguments(operator), *(name for name in operator.conf or {} if not name.startswith(_OF_A_SESSION))]
     if refused:
@@ -39,7 +39,7 @@ def session_settings(operator: SparkSubmitOperator, conn_id: str) -> Mapping[str
 
 
 def _submit_arguments(operator: Any) -> list[str]:
-    """The arguments of a submit that the operator was given."""
+    """The arguments for ``spark-submit`` that the operator was given."""
     parameters = signature(SparkSubmitOperator.__init__).parameters.items()
     defaults = {name: parameter.default for name, parameter in parameters if name not in _HARMLESS} | {"code_uri": None}
     given = {name: getattr(operator, name, getattr(operator, f"_{name}", None)) for name in defaults}

@@ -11,14 +11,14 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaConvertOperator(DeltaCoreOperator):
-    """Convert a directory of Parquet files to a Delta table, in place; where there is a table, do nothing.
+    """Convert a directory of Parquet files to a Delta table, in place; do nothing if it already is a Delta table.
 
     Args:
         table: URI of the directory (templated).
-        partition_by: The partition columns with their types, in the order of the directories: ``{"day": "DATE"}`` or ``"day
-            DATE"`` (templated).
+        partition_by: The partition columns with their types, in the order of the directories, such as ``{"day": "DATE"}`` or
+            ``"day DATE"`` (templated).
         infer_partitions: Take the partition columns from the directories instead, all as strings (templated).
-        statistics: Whether to take statistics from the footers (templated).
+        statistics: Whether to take column statistics from the footers of the Parquet files (templated).
         properties: Table properties (templated).
         dry_run: Check all files, but commit nothing (templated).
     """

@@ -1,4 +1,4 @@
-"""Loading new files as a task."""
+"""COPY INTO as a task: load new files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaCopyIntoOperator(DeltaJobOperator):
-    """Load the files below a path that were not loaded before into a Delta table, each file once, as one commit.
+    """Load the files below a path into a Delta table, as one commit; each file is loaded once.
 
     For example::
 
@@ -27,47 +27,52 @@ class DeltaCopyIntoOperator(DeltaJobOperator):
             rescued_column="_rescued",
         )
 
-    The commit that adds the rows also records which files they came from, so that no kill, retry or second task loads a file
-    twice or leaves one out. The first load creates the table; where nothing is new, nothing is committed. A file is known by
-    its path: one that has changed since is not loaded again, but counted (``numChangedFiles``). Files that begin with ``_`` or
-    a dot, or lie in such a folder, are not looked at: writers should write under such a name, and rename when they are done.
+    The commit that adds the rows also records which files they came from, so that a killed task, a retry or a second task
+    neither loads a file twice nor leaves one out. The first load creates the table; if there are no new files, nothing is
+    committed. A file is identified by its path: a file that has changed since its load is not loaded again, but counted
+    (``numChangedFiles``). Files and folders whose names begin with ``_`` or a dot are ignored: writers should write under such
+    a name, and rename the file when it is complete.
 
     The metrics are ``numSourceFiles`` and ``numSourceBytes`` (loaded), ``numKnownFiles`` (loaded before),
     ``numChangedFiles``, ``numWaitingFiles`` (left by limits), ``numOutputRows`` and ``numRescuedRows``.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection (templated).
-        path: URI of the folder with the files (templated). Folders ``column=value`` right below it become columns.
-        format: Spark's name of the format: ``csv``, ``json``, ``parquet``, or ``avro`` where Spark has its package (templated).
-        pattern: Which files, as a glob below the path such as ``2026-*/**/*.csv``; without a slash it is a glob of their names,
-            in any folder (templated). Default: all.
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
+            (templated).
+        path: URI of the folder with the files (templated). Folders named ``column=value`` directly below it become columns.
+        format: Spark's name of the format: ``csv``, ``json``, ``parquet``, or ``avro`` if Spark has its package (templated).
+        pattern: Which files to load, as a glob below the path such as ``2026-*/**/*.csv``; a glob without a slash matches file
+            names in any folder (templated). Default: all files.
         options: The options of Spark's reader (templated).
-        schema: Columns as Spark DDL (templated). Default: Spark infers them from the files of each load, which for JSON, and
-            for CSV with the option ``inferSchema``, means reading them twice, and other types for other files; without that
-            option all columns of CSV are texts.
+        schema: Columns as Spark DDL (templated). Default: Spark infers them from the files of each load. For JSON, and for CSV
+            with the option ``inferSchema``, the files are then read twice, and different files may give different types;
+            without that option, all columns of CSV are strings.
         select: Spark SQL expressions over the rows, such as ``["*", "_metadata.file_path AS file"]`` (templated). Default: all
             columns.
-        rescued_column: Name of a text column for rows of CSV, JSON or XML that do not fit the columns: it holds the whole row
-            as it was, and what can be read of it stays in its columns (templated). Default: the first such row fails the task.
-        merge_schema: Add the columns that only the rows have to the table, at any depth (templated).
-        partition_by: Partition columns when the table is made (templated).
-        cluster_by: Clustering columns when the table is made, at most four; not together with ``partition_by`` (templated).
-        properties: Table properties when the table is made (templated).
-        expect: Data-quality checks on the rows to be written, as Spark SQL, such as ``"_rescued IS NULL"`` (templated); if one
-            fails, nothing is committed, and the files are still new.
-        max_files: Most files of one load, oldest first, or by path with ``look_back``; the next run takes the next ones
+        rescued_column: Name of a string column for rows of CSV, JSON or XML that do not fit the columns: it holds the whole
+            original row, and the values that can be parsed stay in their columns (templated). Default: the first such row fails
+            the task.
+        merge_schema: Add columns that the rows have and the table lacks to the table, at any depth (templated).
+        partition_by: Partition columns, when the load creates the table (templated).
+        cluster_by: Clustering columns, when the load creates the table: at most four, not together with ``partition_by``
             (templated).
-        max_bytes: Most bytes of one load, likewise (templated).
-        min_age: Seconds since its last change before a file is loaded, where writers write under the final name (templated).
-        look_back: Where paths ascend with the time files come, such as ``2026/11/23/...``: how many of the last loaded files
-            are listed again, to find those that came late; what sorts before them is not listed (templated). Default: every
-            file is listed.
-        reload: Load the files again that were loaded before (templated): their rows are appended once more.
-        user_metadata: Text that the commit carries for people (templated).
+        properties: Table properties, when the load creates the table (templated).
+        expect: Data-quality checks on the rows to be written, as Spark SQL, such as ``"_rescued IS NULL"`` (templated); if one
+            fails, nothing is committed, and the files still count as new.
+        max_files: Largest number of files in one load: the oldest first, or the first by path with ``look_back``; the next run
+            loads the next ones (templated).
+        max_bytes: Largest number of bytes in one load, in the same order (templated).
+        min_age: How many seconds a file must be unchanged before it is loaded, for writers that write under the final name
+            (templated).
+        look_back: If the paths of files sort by the time at which they arrive, such as ``2026/11/23/...``: how many of the last
+            loaded files are listed again, to find files that arrived late; files that sort before these are not listed
+            (templated). Default: every file is listed.
+        reload: Load files that were loaded before once more (templated): their rows are appended again.
+        user_metadata: Free text that the commit records for people to read (templated).
         dry_run: Read and check the files, but commit nothing; ``details`` lists the first hundred of them (templated).
-        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
-            and nobody sees it before (templated). Until then the files are new to other loads; the load that is committed first
-            forbids the others. Default: ``"now"``.
+        publish: ``"later"`` stages the commit, invisible to readers until ``DeltaPublishOperator`` makes it from the handle in
+            the XCom ``delta_staged`` (templated). Until then, other loads see the files as new; once one of the loads is
+            committed, the others conflict. Default: ``"now"``.
     """
 
     statement_type = CopyIntoStatement
@@ -121,10 +126,10 @@ class DeltaCopyIntoOperator(DeltaJobOperator):
         self.publish: Any = publish
 
     def statement(self) -> Statement:
-        """What is to be loaded.
+        """The statement.
 
         Raises:
-            RelativePathError: The path is relative: the job would find another folder, or none.
+            RelativePathError: The path is relative: the job would resolve it to another folder.
         """
         if isinstance(self.path, str) and not is_template(self.path):
             absolute(self.path, "no connection gives a root to the files of a COPY INTO")

@@ -1,4 +1,4 @@
-"""The base of operators whose work needs no Spark."""
+"""Base of the operators whose statements can run without Spark."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from airflow_delta.core.delta_log import DeltaLog
 
 Engine = Literal["spark", "worker", "auto"]
-"""Where a statement runs: in a job on Spark, in the Airflow worker itself, or in the cheaper of the two that can run it."""
+"""Where a statement runs: in a job on Spark, in the Airflow worker, or in the worker if possible (``auto``)."""
 
 HONOR_PINS = (CleanUpLogStatement, DropStatement, MaintenanceStatement, VacuumStatement)
-"""Statements that delete files, but none that a run has pinned."""
+"""Statements that delete files, except files of versions that a run has pinned."""
 
 
 class DeltaCoreOperator(DeltaJobOperator):
-    """The base of the operators whose statements the core executes without Spark.
+    """Base of the operators whose statements can be executed without Spark.
 
     Args:
-        engine: ``"spark"`` submits a job; ``"worker"`` does the work in the Airflow worker, with no JVM: faster, where the
-            worker has access to the table. ``"auto"`` is the worker where it can see the table, else Spark (templated).
+        engine: ``"spark"`` submits a job; ``"worker"`` does the work in the Airflow worker without a JVM, which is faster, but
+            needs access to the table. ``"auto"`` uses the worker if it can read the table, else Spark (templated).
     """
 
     template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "engine")
@@ -83,10 +83,10 @@ class DeltaCoreOperator(DeltaJobOperator):
         )
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
-        """As of every operator, where a commit with the token is the result.
+        """The commit of an earlier try, if the statement commits once; None for all other statements.
 
-        After a commit that is one step of several, a retry does what is still due. A health check commits nothing, and its
-        log may be too broken to be read.
+        After a commit that is one step of several, a retry does the remaining steps. A health check commits nothing, and the
+        log that it checks may not be readable.
         """
         from airflow_delta.jobs.commits import commits_of
 
@@ -94,7 +94,7 @@ class DeltaCoreOperator(DeltaJobOperator):
 
 
 def release_ended_pins(operator: DeltaJobOperator, statement: Statement, attempt: Attempt, context: Context) -> None:
-    """Before a statement deletes anything, release the pins of runs that have ended, where the worker sees the table."""
+    """Before a statement that deletes files, release the pins of runs that have ended, if the worker can read the table."""
     if isinstance(statement, HONOR_PINS) and not statement.dry_run and _is_visible(operator, statement.table, attempt):
         for pin in release_pins_of_ended_runs(operator.hook.log_store(statement.table), context["ti"]):
             operator.log.info(
@@ -104,6 +104,6 @@ def release_ended_pins(operator: DeltaJobOperator, statement: Statement, attempt
 
 
 def _is_visible(operator: DeltaJobOperator, table: str, attempt: Attempt) -> bool:
-    """Whether the worker sees a table, be it the attempt's own, or that of another of several statements."""
+    """Whether the worker can read a table: the attempt's own, or that of one statement in a sequence."""
     own = attempt.statement.table
     return (attempt.head if table == own else visible_head(operator.hook, table, attempt.scratch or own)) is not None

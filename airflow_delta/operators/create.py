@@ -13,7 +13,7 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaCreateOperator(DeltaCoreOperator):
     """Create an empty Delta table, as one commit.
 
-    Columns are written as in Spark's DDL, as one text or column by column::
+    Columns are written as in Spark's DDL, as one string or column by column::
 
         DeltaCreateOperator(
             task_id="create",
@@ -24,19 +24,20 @@ class DeltaCreateOperator(DeltaCoreOperator):
             engine="worker",
         )
 
-    ``DEFAULT 0``, ``GENERATED ALWAYS AS (CAST(departed AS DATE))`` and ``GENERATED ALWAYS AS IDENTITY`` are allowed too. Like
+    ``DEFAULT 0``, ``GENERATED ALWAYS AS (CAST(departed AS DATE))`` and ``GENERATED ALWAYS AS IDENTITY`` are allowed, too. Like
     constraints, they bind every writer; an engine that does not support them refuses to write to the table.
 
     Args:
         table: URI of the table's root (templated).
         columns: The columns (templated).
         partition_by: Names of partition columns (templated).
-        cluster_by: Paths of clustering columns, at most four; not together with ``partition_by`` (templated).
+        cluster_by: Clustering columns, at most four, with dots in the paths of nested ones; not together with ``partition_by``
+            (templated).
         properties: Table properties (templated).
-        constraints: CHECK constraints: name to condition (templated).
+        constraints: Conditions of CHECK constraints by name (templated).
         comment: Description of the table (templated).
-        mode: What happens where there is a table: ``error``, ``ignore`` (it stays as it is) or ``replace`` (its rows go, its
-            history stays) (templated).
+        mode: What happens if the table exists: ``error``, ``ignore`` (it stays as it is) or ``replace`` (its rows are removed,
+            its history is kept) (templated).
         dry_run: Check, and report what the table would be, but commit nothing (templated).
     """
 

@@ -1,4 +1,4 @@
-"""A job whose result the triggerer waits for: what the task hands over, and what it goes on with."""
+"""A job whose result the triggerer waits for: what the task hands to the trigger, and what it resumes with."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _WITH_RESULT = ("document", "succeeded")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeferredJob:
-    """A submitted job, and where it leaves its result.
+    """A submitted job and the location of its result.
 
     Attributes:
         attempt: The try of the task.
-        location: Of the result documents.
+        location: Location of the result documents.
     """
 
     attempt: Attempt
@@ -34,12 +34,12 @@ class DeferredJob:
 
     @classmethod
     def from_event(cls, hook: DeltaHook, statement: Statement, event: Mapping[str, Any]) -> DeferredJob:
-        """The job as ``trigger`` handed it over; the statement with the tables that the task began with.
+        """The job that ``trigger`` handed over; its statement has the URIs of tables from when the job was submitted.
 
         Args:
-            hook: The tables of the operator's connection; it learns which of them are managed by a catalog.
-            statement: As rendered; what its queries name is the job's affair. Its names may be dropped by now, or those of
-                other tables.
+            hook: The tables of the operator's connection; the hook is updated with the tables that a catalog manages.
+            statement: The rendered statement. Its names are not looked up again: by now they may be dropped, or stand for other
+                tables. Names in its queries were resolved for the job already.
             event: The event of ``DeltaResultTrigger``.
         """
         from airflow_delta.catalogs.managed_tables import ManagedTable
@@ -67,13 +67,13 @@ class DeferredJob:
         timeout: timedelta | None,
         poll_interval: float,
     ) -> DeltaResultTrigger:
-        """What waits for the job.
+        """The trigger that waits for the job.
 
         Args:
-            table: That of the statement, as it is named in the DAG.
+            table: The statement's table, as the DAG names it.
             try_number: The try of the task.
             spark_conn_id: The Spark connection.
-            job_id: The driver; None when the cluster cannot report it.
+            job_id: Id of the driver; None if the cluster cannot report its state.
             timeout: How long the triggerer waits at most.
             poll_interval: Seconds between two polls.
         """
@@ -84,7 +84,7 @@ class DeferredJob:
             token=self.location.token,
             start_version=self.attempt.token.start_version,
             before=sorted(self.location.before),
-            tables={**hook.resolved_tables, table: self.attempt.statement.table},  # the hook resolves no name that is dropped
+            tables={**hook.resolved_tables, table: self.attempt.statement.table},  # a DROP's name is not among them
             managed_tables=[table.to_json() for table in hook.managed_tables],
             try_number=try_number,
             spark_conn_id=spark_conn_id,
@@ -94,14 +94,14 @@ class DeferredJob:
         )
 
     def failure(self, state: str) -> DriverLostError | None:
-        """The error of a job that ended in this state of the trigger's event without a result; None where it has left one."""
+        """The error for the final state in the trigger's event; None if the job has left a result."""
         if state in _WITH_RESULT:
             return None
         return DriverLostError(table=self.attempt.statement.table, detail=ENDINGS.get(state, state))
 
 
 def check_end_is_noticed(target: SparkTarget, conn_id: str, timeout: timedelta | None) -> None:
-    """Refuse to wait without end for a driver that may have died.
+    """Refuse to defer a task if the death of its driver could go unnoticed forever.
 
     Args:
         target: Where the job goes.
@@ -109,7 +109,7 @@ def check_end_is_noticed(target: SparkTarget, conn_id: str, timeout: timedelta |
         timeout: How long the triggerer waits at most.
 
     Raises:
-        SparkTargetError: The cluster does not report drivers, and there is no time limit either.
+        SparkTargetError: The cluster does not report the state of drivers, and there is no timeout.
     """
     if not target.reports_drivers and timeout is None:
         raise SparkTargetError(

@@ -11,14 +11,15 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaDeleteOperator(DeltaJobOperator):
-    """Delete rows of a Delta table, as one commit. A condition on partition columns alone opens no file.
+    """Delete rows of a Delta table, as one commit. With a condition on partition columns only, no data file is read.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection (templated).
-        where: Which rows: Spark SQL over the table's columns (templated). Default: all.
-        dry_run: Count, but commit nothing (templated).
-        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
-            and nobody sees it before (templated). Default: ``"now"``.
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
+            (templated).
+        where: Condition on the rows to delete: Spark SQL over the table's columns (templated). Default: all rows.
+        dry_run: Count the rows, but commit nothing (templated).
+        publish: ``"later"`` stages the commit, invisible to readers until ``DeltaPublishOperator`` makes it from the handle in
+            the XCom ``delta_staged`` (templated). Default: ``"now"``.
     """
 
     statement_type = DeleteStatement

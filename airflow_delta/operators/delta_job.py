@@ -21,7 +21,7 @@ from airflow_delta.operators.submission import LONGEST_ARGUMENT
 from airflow_delta.shipping.ship import check_destination, shipped_code
 
 CLEAR_COUNT_KEY = "delta_generation"
-"""XCom of the submitting task's clear count, by which its result is found; pushed right before it submits."""
+"""Key of the XCom with the submitting task's clear count, by which its result is found; pushed right before it submits."""
 
 _RUN = {
     "dag_id": "{{ ti.dag_id }}",
@@ -36,10 +36,10 @@ _RUN = {
     "owner": "{{ task.owner }}",
     "trigger": "{{ dag_run.run_type.value }}",
 }
-"""The requesting task run, as templates that the submitting task renders."""
+"""The submitting task's run, as templates that the submitting task renders."""
 
 _NO_LITERAL = "$ "
-"""Begins a rendered text until it is JSON: native rendering takes what is a literal of Python for its value."""
+"""Prefix of a rendered string until it is JSON, so that native rendering does not evaluate it as a Python literal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +49,11 @@ class Submission:
     Attributes:
         application: URI of the script.
         py_files: The archive with the code.
-        arguments: Of the application; templates, which the operator must render (its ``template_fields``).
-        conf: Spark settings that a driver on a cluster should have.
-        environment: What the job must find in its environment: nothing, unless it was given to ``DeltaJob``.
-        pre_execute: An argument of every operator: pushes the XCom by which ``DeltaResultOperator`` knows the task's run.
+        arguments: Arguments of the application. They are templates, which the operator must render (its ``template_fields``).
+        conf: Spark settings for a driver on a cluster.
+        environment: Environment variables for the job: those that were passed to ``to_submit``.
+        pre_execute: Value for the operator's argument of this name: pushes the XCom by which ``DeltaResultOperator`` finds the
+            job.
     """
 
     application: str
@@ -68,10 +69,10 @@ class DeltaJob:
     """A statement that another operator submits, and whose result ``DeltaResultOperator`` fetches.
 
     Attributes:
-        statement: What to do, of ``airflow_delta.core.statements``; its texts are templates. Tables are named by full URIs. A
-            ``SequenceStatement`` is several, in order.
-        scratch_uri: Where the job leaves its result: a place that Spark's driver can write and the Airflow worker can read.
-        code_uri: Where ``airflow-delta ship`` has put the code of this version, as Spark names the place.
+        statement: A statement of ``airflow_delta.core.statements``; its strings are templates, its tables full URIs. A
+            ``SequenceStatement`` holds several statements, in order.
+        scratch_uri: URI of the location for the job's result, which Spark's driver can write and the Airflow worker can read.
+        code_uri: URI, as Spark writes it, of the location to which ``airflow-delta ship`` has copied the code of this version.
     """
 
     statement: Statement
@@ -86,11 +87,14 @@ class DeltaJob:
         map_tables(self.statement, _full)
 
     def to_submit(self, environment: Mapping[str, str] | None = None) -> Submission:
-        """Application, archive, arguments, settings and environment of the job.
+        """Application, archive, arguments, settings and environment for another operator.
+
+        Args:
+            environment: Environment variables for the job.
 
         Raises:
             InvalidStatementError: The statement is too large for an argument.
-            ExposedSecretError: A secret stands in it, where arguments and rendered templates would show it.
+            ExposedSecretError: The statement holds a secret, which arguments and rendered templates would show.
         """
         refuse_exposed(self.statement, None, None, None)
         document = {
@@ -116,12 +120,12 @@ class DeltaJob:
 
 
 def push_clear_count(context: Context) -> None:
-    """Push the clear count of the submitting task for the result's task; rendered arguments cannot be read from there."""
+    """Push the submitting task's clear count for the result task, which cannot read this task's rendered arguments."""
     push_xcom(context, CLEAR_COUNT_KEY, context["ti"].max_tries)
 
 
 def _full(uri: str) -> str:
-    """The URI, if it is one; what a template renders to is only known to the job."""
+    """The URI, checked to be absolute; a template is accepted, because its value is only known in a run."""
     return (
         uri
         if is_template(uri)
@@ -130,7 +134,7 @@ def _full(uri: str) -> str:
 
 
 def _template(value: Any) -> str:
-    """A template that renders to the JSON text of the value with all its texts rendered."""
+    """A template that renders to the value as JSON, with all strings in it rendered."""
     if is_statement_value(value):
         members = {field.name: getattr(value, field.name) for field in fields(value)}
         texts = {name: _verbatim(member) if name == CODE_FIELD else _template(member) for name, member in members.items()}
@@ -147,10 +151,10 @@ def _template(value: Any) -> str:
 
 
 def _object(members: Mapping[str, str]) -> str:
-    """Names stay as they are, also those that look like templates: no operator renders them."""
+    """A JSON object. Its names are never rendered, even if they look like templates."""
     return "{" + ",".join(f"{_verbatim(name)}:{text}" for name, text in members.items()) + "}"
 
 
 def _verbatim(text: str | None) -> str:
-    """A text as JSON, in which Jinja sees no brace."""
+    """A string as JSON with escaped braces, which Jinja does not take for a template."""
     return json.dumps(text).replace("{", "\\u007b").replace("}", "\\u007d")

@@ -1,4 +1,4 @@
-"""DROP TABLE as a task: a name of the catalog, and the files behind it where that is wanted."""
+"""DROP TABLE as a task: drop a table's name from the catalog and, on request, delete its files."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ OPERATION = "DROP TABLE"
 
 
 class DeltaDropOperator(DeltaCoreOperator):
-    """Drop a table's name from the catalog of the connection; with ``delete_files`` the files of the table, too.
+    """Drop a table's name from the catalog of the connection; with ``delete_files``, delete the table's files, too.
 
-    The catalog says first whether this is permitted; nothing is deleted before the name is gone. Files are only deleted
-    where the catalog's entry holds the id of the very table that lies there, with no other table below it and no version
-    pinned by a run that goes on, be it the task's own. A retry goes on where a killed try has ended.
+    First the catalog is asked whether this is permitted; no file is deleted before the name is dropped. Files are only deleted
+    if the catalog's entry holds the id of the table at that location, no other table lies below it, and no version is pinned by
+    a run that has not ended, including the task's own run. A retry continues where a killed try has stopped.
 
-    A name of the catalog ``spark`` is dropped by two jobs: one finds out where its table lies, the other drops it. The worker
-    waits for both, ``deferrable`` or not.
+    A name of the catalog ``spark`` is dropped by two jobs: one finds the table's location, the other drops the name. The worker
+    waits for both, even with ``deferrable``.
 
-    The result's ``details["catalog"]`` has ``catalog``, ``name`` and ``dropped``; ``metrics`` count the deleted files.
+    The result's ``details["catalog"]`` has ``catalog``, ``name`` and ``dropped``; its ``metrics`` count the deleted files.
 
     Args:
         table: The name, ``schema.table`` or ``catalog.schema.table``; a path is refused (templated).
-        delete_files: Delete every file below the table's location, its history included (templated). Default: they stay,
+        delete_files: Delete every file below the table's location, including its history (templated). Default: the files stay,
             and the table can be published again.
-        if_exists: Do nothing where the name is not there, instead of failing (templated).
+        if_exists: Do nothing if the name does not exist, instead of failing (templated).
         dry_run: Report what would be dropped and deleted, but do neither (templated).
-        engine: Where files are deleted. ``"auto"``, the default, is the worker where it can see the table, else Spark.
-            Names of the catalog ``spark`` need Spark.
+        engine: Where files are deleted. ``"auto"``, the default, is the worker if it can read the table, else Spark. Names of
+            the catalog ``spark`` need Spark.
     """
 
     statement_type = DropStatement
@@ -76,7 +76,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         self.dry_run: Any = dry_run
 
     def check_arguments(self) -> None:
-        """As of every operator; a path is refused when the DAG is parsed."""
+        """As in every operator; a path is refused when the DAG is parsed."""
         from airflow_delta.catalogs.table_name import is_path
 
         super().check_arguments()
@@ -84,14 +84,14 @@ class DeltaDropOperator(DeltaCoreOperator):
             raise self.invalid(f"table must be a name of the catalog, such as sales.orders, found the path {self.table!r:.100}")
 
     def statement(self) -> Statement:
-        """What is to be done, made from the rendered arguments; the table's id is the catalog's to say."""
+        """The statement, made from the rendered arguments; the table's id comes from the catalog later."""
         return self._statement(table_id=None, catalog_name=None)
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Drop the name, and then delete the files.
 
         Raises:
-            DeltaError: The name is not there, the catalog refused, or files cannot be deleted safely.
+            DeltaError: The name does not exist, the catalog refuses to drop it, or the files cannot be deleted safely.
         """
         from airflow_delta.catalogs.errors import TableNameNotFoundError
 
@@ -112,7 +112,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         return self._deliver(document, context)
 
     def _table_name(self) -> TableName:
-        """The name; raises as ``DeltaHook.name_in_catalog``."""
+        """The name to drop. Raises as ``DeltaHook.name_in_catalog`` does."""
         if self.engine == "worker" or not self.hook.is_session_name(self.table):
             return self.hook.name_in_catalog(self.table)
         from airflow_delta.catalogs.table_name import TableName
@@ -120,7 +120,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         return TableName.parse(self.table)
 
     def _drop_by_job(self, name: TableName, names: DroppedNames, context: Context) -> ResultDocument:
-        """Drop a name of the catalog ``spark``: one job finds what it is of, which is remembered, and a second one drops."""
+        """Drop a name of the catalog ``spark``: one job finds its table, which is remembered, and a second job drops it."""
         earlier = names.earlier()
         found = earlier or self._found_by_job(name, context)
         if found is None or (self.dry_run and not self.delete_files):
@@ -139,7 +139,7 @@ class DeltaDropOperator(DeltaCoreOperator):
             return self._perform(replace(attempt, statement=statement), context)
 
     def _found_by_job(self, name: TableName, context: Context) -> DroppedName | None:
-        """What the session has under the name; None for nothing, where that is no error."""
+        """The table that the session has under the name; None if it has no such name, and ``if_exists`` is set."""
         from airflow_delta.catalogs.errors import TableNameNotFoundError
 
         statement = DropStatement(table=str(name), catalog_name=str(name), dry_run=True)
@@ -155,14 +155,14 @@ class DeltaDropOperator(DeltaCoreOperator):
                 return None
             raise
         finally:
-            vars(self).update(given)  # submitting has changed them
+            vars(self).update(given)  # submitting changes attributes
         assert outcome is not None  # noqa: S101 - documents of errors are raised before
         version = None if outcome.version == NO_TABLE else outcome.version
         return DroppedName(location=outcome.table, table_id=outcome.details[DETAIL][TABLE_ID], version=version)
 
     @contextmanager
     def _undeferred(self) -> Iterator[None]:
-        """Wait in the worker: what follows needs the answer, and where it is a refusal, forgets the name."""
+        """Wait for jobs in the worker: the code after a job needs its outcome, and forgets the name if the drop was refused."""
         given, self.deferrable = self.deferrable, False
         try:
             yield
@@ -175,7 +175,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         return not is_by_name and super()._is_for_worker(attempt)
 
     def _found(self, name: TableName, earlier: DroppedName | None) -> DroppedName | None:
-        """What the catalog has under the name, if this may be dropped; None for nothing, and for what got the name since."""
+        """The table that has the name, checked to be droppable; None if no table has it, or a new one since an earlier try."""
         from airflow_delta.catalogs.catalog import check_droppable
 
         catalog = self.hook.catalog
@@ -203,7 +203,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         return self._delete_files(found, context) if self.delete_files else self._nothing(found)
 
     def _check_files(self, found: DroppedName, context: Context) -> None:
-        """Refuse, before the name is gone, what the deletion of the files would refuse; where the worker sees the table."""
+        """Before the name is dropped, raise what deleting the files would raise; only if the worker can read the table."""
         from airflow_delta.core.operations.delete_table import delete_table
 
         attempt = self._attempt(found)
@@ -219,14 +219,14 @@ class DeltaDropOperator(DeltaCoreOperator):
         scratch = self._scratch()
         head = visible_head(self.hook, found.location, scratch)
         if scratch is None:
-            head = NO_TABLE  # a job leaves its result elsewhere than beside a table that goes
+            head = NO_TABLE  # a job must not leave its result below a table that is deleted
         return Attempt(statement=statement, token=_new_token(), head=head, scratch=scratch)
 
     def _scratch(self) -> str | None:
         return self.scratch_uri or self.hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
 
     def _nothing(self, found: DroppedName | None = None) -> ResultDocument:
-        """The outcome where no file is touched."""
+        """The outcome if no file is deleted."""
         version = NO_TABLE if found is None or found.version is None else found.version
         return ResultDocument(
             outcome=OperationResult(
@@ -241,11 +241,11 @@ class DeltaDropOperator(DeltaCoreOperator):
         )
 
     def _published(self, document: ResultDocument) -> ResultDocument:
-        """The document as it is: nothing is published under a name that is dropped."""
+        """The document, unchanged: a dropped name is not published."""
         return document
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        """As of every operator; the result says what became of the name."""
+        """As in every operator; the result also says whether the name was dropped."""
         outcome = document.outcome
         assert outcome is not None  # noqa: S101 - documents of errors are raised before
         entry = {
@@ -258,5 +258,5 @@ class DeltaDropOperator(DeltaCoreOperator):
 
 
 def _new_token() -> TaskToken:
-    """Of a job that commits nothing, so that no other try looks for it."""
+    """The token of a job that commits nothing, so that no other try looks for its commit."""
     return TaskToken(token=uuid.uuid4().hex, start_version=None, is_new=True)

@@ -1,4 +1,4 @@
-"""What earlier tries of a task have left: a commit, something staged, drivers that go on."""
+"""What earlier tries of a task have left: a commit, a staged commit, drivers that still run."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from airflow_delta.operators.attempt import Attempt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierTries:
-    """The tries of a task before this one, and this one once its job has ended.
+    """The earlier tries of a task, and this try once its job has ended.
 
     Attributes:
         hook: The tables of the operator's connection.
-        attempt: The try that looks.
+        attempt: The current try.
     """
 
     hook: DeltaHook
     attempt: Attempt
 
     def result(self) -> ResultDocument | None:
-        """The commit that carries the task's token, or is staged; None where there is none, or the worker sees no table.
+        """The commit, or staged commit, with the task's token; None if it is not found or the worker cannot read the table.
 
         Raises:
-            TokenHistoryLostError: Whether there is one cannot be known any more.
+            TokenHistoryLostError: The log no longer shows whether there is such a commit.
         """
         from airflow_delta.core.committed import committed_result, staged_result
         from airflow_delta.jobs.table_stats import attach_table_stats
@@ -44,6 +44,6 @@ class EarlierTries:
         return None if found is None else attach_table_stats(ResultDocument(outcome=found), log)
 
     def end_drivers(self, target: SparkTarget) -> None:
-        """End the drivers that go on beside this worker; one in a cluster may be followed, and goes on."""
+        """End drivers that still run beside this worker; a driver on a cluster keeps running, as it may be followed."""
         if not self.attempt.token.is_new and not target.is_cluster_mode:
             end_orphans(self.attempt.token.token)

@@ -11,16 +11,16 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaExpectOperator(DeltaJobOperator):
-    """Fail unless the rows of a Delta table meet expectations; nothing is changed.
+    """Fail unless the rows of a Delta table meet expectations; the table is not changed.
 
-    Checks of rows that a task is about to write belong to that task (``expect``): then broken rows are never committed.
+    To check rows that another task is about to write, use that task's ``expect``: then invalid rows are never committed.
 
     Args:
         table: URI of the table's root (templated).
         expect: Conditions that each row must meet, or queries over the view ``staged``, which holds the rows (templated).
-        where: Spark SQL over the table's columns: which rows (templated). Default: all.
-        staged: Check the table as it will be once this is published: the XCom ``delta_staged`` of a task (templated). Default:
-            the table as it is.
+        where: Condition on the rows to check: Spark SQL over the table's columns (templated). Default: all rows.
+        staged: Handle of a staged commit, from the XCom ``delta_staged`` of a task: the table is checked as it will be once
+            that commit is published (templated). Default: the table as it is.
     """
 
     statement_type = ExpectStatement

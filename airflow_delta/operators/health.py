@@ -17,28 +17,28 @@ from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 
 Severity = Literal["error", "warning"]
-"""How bad a finding must be to fail a task."""
+"""Least severity of a finding that fails the task."""
 
 _FAILING = {None: (), "error": ("error",), "warning": ("error", "warning")}
 
 
 class DeltaTableHealthOperator(DeltaCoreOperator):
-    """Report what is wrong with a Delta table and what to do about it, also when it cannot be opened. Nothing is changed.
+    """Report the problems of a Delta table and their remedies, even if the table cannot be opened. Nothing is changed.
 
     The result's ``details`` hold ``findings`` (``severity``, ``code``, ``text``, ``remedy``, ``files``; the worst first) and
     ``figures``: ``files``, ``bytes``, ``small_files``, ``deletion_vectors``, ``commits_since_checkpoint``, ``unneeded_files``,
-    ``unneeded_bytes``. The XCom is pushed also when the task fails.
+    ``unneeded_bytes``. The XCom is also pushed when the task fails.
 
-    Where the table has a name in a catalog, a finding ``CATALOG_DRIFT`` says in what the catalog differs from the table.
+    If the table has a name in a catalog, a finding ``CATALOG_DRIFT`` says how the catalog's entry differs from the table.
 
     Args:
         table: URI of the table's root (templated).
-        list_files: Check the data files too: which are missing, which are unneeded? One flat listing of the table (templated).
-        fail_on: The task fails on a finding that is as bad or worse: ``"error"`` (rows are wrong, missing or unreadable),
-            ``"warning"`` (something is lost or will fail) or None, which never fails (templated).
-        catalog_name: The table's name in the catalog of the connection (templated). Default: ``table``, where that is a name.
-            With a path as ``table`` it is noticed too that the name is missing, or of another place.
-        engine: Default: ``"auto"``. The check costs less than the start of a JVM, so Spark is only used where the worker cannot
+        list_files: Also find missing and unneeded data files, by one flat listing of the table (templated).
+        fail_on: The task fails on a finding of at least this severity: ``"error"`` (rows are wrong, missing or unreadable) or
+            ``"warning"`` (something is lost or will fail); with None, it never fails (templated).
+        catalog_name: The table's name in the catalog of the connection (templated). Default: ``table``, if that is a name. If
+            ``table`` is a path, the check also notices that the name is missing or has another location.
+        engine: Default: ``"auto"``. The check takes less time than starting a JVM, so Spark is only used if the worker cannot
             read the table.
     """
 
@@ -66,7 +66,7 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         self.catalog_name = catalog_name
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
-        """As every operator. Raises ``DeltaConnectionError`` where ``catalog_name`` is no name of a catalog."""
+        """As in every operator. Raises ``DeltaConnectionError`` if ``catalog_name`` is not a name in the catalog."""
         if self.catalog_name:
             self.hook.name_in_catalog(self.catalog_name)
         return super().execute(context)
@@ -75,7 +75,7 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         return self.catalog_name or self.table
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        if not self.hook.has_session_catalog:  # or the job has compared them
+        if not self.hook.has_session_catalog:  # else the job has compared them
             document = with_drift(self.hook, self._name(), document)
         for finding in document.outcome.details["findings"] if document.outcome else ():
             files = f" ({', '.join(finding['files'])})" if finding["files"] else ""

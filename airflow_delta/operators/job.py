@@ -1,4 +1,4 @@
-"""The life of one statement as an Airflow task."""
+"""The base operator: one statement as an Airflow task, from the arguments to the result."""
 
 from __future__ import annotations
 
@@ -51,54 +51,58 @@ from airflow_delta.shipping.ship import local_code, shipped_code
 from airflow_delta.spark.errors import FunctionFailedError
 
 STAGED_XCOM = "delta_staged"
-"""Key of the XCom with the handle of what the task has staged; its ``id`` is None where there was nothing to commit."""
+"""Key of the XCom with the handle of the task's staged commit; its ``id`` is ``None`` if there was nothing to commit."""
 
 _NOTHING_STAGED: Mapping[str, Any] = {"id": None, "files": 0, "rows": 0, "bytes": 0, "paths": []}
-"""Of a handle where there was nothing to commit; the table is as it was."""
+"""Members of a handle if there was nothing to commit."""
 
 
 class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
-    """Submits one statement to Spark and returns its outcome; the base of the operators of this package.
+    """Submits one statement to Spark and returns its outcome; the base of this package's operators.
 
-    With a ``conn_id`` of type ``spark_connect`` nothing is submitted: the statement's driver is a process beside the worker,
-    and Spark is a server of Spark Connect.
+    With a ``conn_id`` of type ``spark_connect``, nothing is submitted: the statement's driver is a child process of the worker
+    that uses a Spark Connect server.
 
-    Whatever happens to worker, driver or network, the statement commits once in each run of the task: its commit carries the
-    task's idempotency token, and a retry looks for the token in the table's log before it submits anything. For that the
-    statement must be the same in every try; templates such as ``{{ macros.datetime.now() }}`` change it.
+    Whatever happens to worker, driver or network, the statement commits exactly once per run of the task: its commit carries
+    the task's idempotency token, and a retry looks for the token in the table's log before it submits anything. This requires
+    the same statement in every try; templates such as ``{{ macros.datetime.now() }}`` would change it.
 
     The task's return value is a dict: ``table``, ``version``, ``read_version``, ``operation``, ``committed``,
-    ``already_committed``, ``dry_run``, ``metrics``, ``conflicts``, ``attempts``, ``sources``, ``details``,
-    ``warnings`` (what failed after the commit, such as a checkpoint that was due). The version alone is the XCom
-    ``delta_version``. When another commit conflicts with this one, the XCom ``delta_conflict`` describes it, before the task
-    fails with the typed error.
+    ``already_committed``, ``dry_run``, ``metrics``, ``conflicts``, ``attempts``, ``sources``, ``details``, ``warnings`` (what
+    failed after the commit, such as a checkpoint that was due). The XCom ``delta_version`` holds the version alone. If another
+    commit conflicts with this one, the task pushes the XCom ``delta_conflict``, which describes the conflict, and fails with
+    the typed error.
 
-    Every argument is checked when the DAG is parsed, as far as it holds no template, and when its templates are rendered.
-    Flags, numbers and words are templates too: ``"false"``, ``"0"``, ``"7"`` mean what they say, and anything else is refused.
+    Every argument is checked when the DAG is parsed, unless it holds a template, and again when its templates are rendered.
+    Flags, numbers and enumerated words can be templates, too: strings such as ``"false"`` and ``"7"`` are converted, and
+    invalid ones are refused.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection (templated).
-        delta_conn_id: The ``delta`` connection: where tables lie, credentials, scratch (templated).
-        scratch_uri: Where the job leaves its result: a place that Spark's driver can write and the Airflow worker can read
-            (templated). Default: the connection's, ``[delta] scratch_uri``, else a hidden folder beside the table. Only needed
-            when there is no table yet and the driver runs on the cluster, or when the worker cannot read the table.
-        on_clear: What a cleared task does: ``"rerun"`` commits again, ``"reuse"`` returns the commit it had made, if any
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
             (templated).
-        code_uri: Where ``airflow-delta ship`` has put the code of this version (templated). Default: each submit sends it.
+        delta_conn_id: The ``delta`` connection, with table root, credentials and scratch location (templated).
+        scratch_uri: URI of the location for the job's result, which Spark's driver can write and the Airflow worker can read
+            (templated). Default: ``scratch_uri`` of the connection or of ``[delta]``, else a hidden folder below the table's
+            root. Only needed if there is no table yet and the driver runs on the cluster, or if the worker cannot read the
+            table.
+        on_clear: What a cleared task does: ``"rerun"`` commits again, ``"reuse"`` returns the commit that it had made, if any
+            (templated).
+        code_uri: URI of the location to which ``airflow-delta ship`` has copied the code of this version (templated). Default:
+            each submit sends the code.
         deferrable: In the cluster modes of YARN and Kubernetes, free the worker while the job runs, and wait for its result in
-            the triggerer, at most for ``execution_timeout`` (templated). Where the driver is beside the worker, the worker
+            the triggerer, for at most ``execution_timeout`` (templated). If the driver runs beside the worker, the worker
             waits.
         poll_interval: Seconds between two polls of the triggerer (templated).
-        asset: The table's asset, as ``delta_asset`` creates it: an outlet of the task, whose event holds table, version and
-            metrics of the commit. Mapped operators name it among their ``outlets`` too.
-        emit: When the asset has an event (templated): ``"on_commit"`` only when this task has a commit in the log, and not for
-            those of OPTIMIZE and the like, which change no row; ``"always"`` with each success; ``"never"`` when others
-            announce the commits, such as the asset's own watcher.
-        partition_keys: Give the event the version as its partition key (templated): a DAG with ``PartitionedAssetTimetable``
-            then runs once for each version, ``{{ partition_key }}``. DAGs that are scheduled on the asset without partitions do
-            not run.
-        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
-        **kwargs: Everything that ``SparkSubmitOperator`` takes: ``conn_id``, ``conf``, ``num_executors`` and so on.
+        asset: The table's asset, made by ``delta_asset``: it becomes an outlet of the task, and its event holds table, version
+            and metrics of the commit. A mapped operator must have it in ``outlets``, too.
+        emit: When an event of the asset is emitted (templated): ``"on_commit"`` only if this task has a commit in the log, but
+            not for OPTIMIZE and the like, which change no rows; ``"always"`` on every success; ``"never"`` if the commits are
+            announced elsewhere, such as by the asset's own watcher.
+        partition_keys: Make the version the event's partition key (templated): a DAG with ``PartitionedAssetTimetable`` then
+            runs once per version, which is its ``{{ partition_key }}``. DAGs scheduled on the asset without partitions do not
+            run.
+        retry_policy: Which errors are retried. Default: those that another try may overcome, such as a commit that lost a race.
+        **kwargs: All arguments of ``SparkSubmitOperator``: ``conn_id``, ``conf``, ``num_executors`` and so on.
     """
 
     template_fields: Sequence[str] = (
@@ -123,15 +127,15 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         "partition_keys": bool,
     }
 
-    dry_run: Any  # of most operators; Airflow's method of this name only logs their templates
+    dry_run: Any  # an argument of most operators; replaces Airflow's method, which only logs templates
 
     statement_type: ClassVar[type[Statement]]
-    """What the task does; its ``type_name`` is the name of the job script."""
+    """Class of the task's statement; its ``type_name`` is the name of the job script."""
 
     operator_extra_links: Collection[BaseOperatorLink] = (DeltaTableHistoryLink(), SparkApplicationLink())
 
     outcome: ResultDocument | None = None
-    """The outcome of the statement, once it is delivered: for listeners, which see the operator in the worker."""
+    """The outcome of the statement once it is delivered, for listeners in the worker; None before."""
 
     def __init__(
         self,
@@ -147,14 +151,14 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         emit: Emit = "on_commit",
         partition_keys: bool | str = False,
         name: str = "{{ ti.dag_id }}.{{ ti.task_id }}",
-        outlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's outlets, and adds it to a list
+        outlets: Any = [],  # noqa: B006 - for a mapped task, Airflow adds this default to a list
         **kwargs: Any,
     ) -> None:
         if asset is not None:
             require_asset(self, asset)
         super().__init__(name=name, outlets=declared(outlets, asset), **kwargs)
         if not self.do_xcom_push:
-            self.operator_extra_links = ()  # Airflow pushes the address of each as an XCom
+            self.operator_extra_links = ()  # Airflow pushes the URL of each as an XCom
         self.table = table
         self.delta_conn_id = delta_conn_id
         self.scratch_uri = scratch_uri
@@ -171,7 +175,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         self._tables: DeltaHook | None = None
 
     def check_arguments(self) -> None:
-        """Refuse what would be refused when the task runs, as far as it is known when the DAG is parsed.
+        """When the DAG is parsed, refuse arguments that would be refused when the task runs, as far as they are known.
 
         Raises:
             InvalidStatementError: The arguments contradict each other, or one of them is invalid.
@@ -185,20 +189,20 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         without_run(self).statement()
 
     def statement(self) -> Statement:
-        """What is to be done, made from the rendered arguments."""
+        """The statement, made from the rendered arguments."""
         return self._statement()
 
     def begun_statement(self) -> Statement:
-        """The statement of a job that has begun, and may have committed: made from the arguments alone, no catalog is asked."""
+        """The statement of a job that has begun and may have committed: made from the arguments alone, without a catalog."""
         return self.statement()
 
     def _statement(self, **values: Any) -> Statement:
-        """The statement of these values, and for its other fields of the arguments with their names."""
+        """The statement with these values; its other fields come from the arguments of the same names."""
         names = [field.name for field in fields(self.statement_type) if field.name not in values]
         return self.statement_type(**{name: getattr(self, name) for name in names}, **values)
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator, and look into statement values, which are built again from rendered texts."""
+        """Render as every operator does; statement values are rebuilt with all strings in them rendered."""
         if not is_statement_value(content):
             return super().render_template(content, context, jinja_env, seen_oids)
         environment = text_environment(self, jinja_env)
@@ -213,18 +217,18 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
 
     @property
     def hook(self) -> DeltaHook:
-        """The tables of the operator's connection; in one try the same, which knows the names that were resolved."""
+        """The tables of the operator's connection; one hook per try, which remembers the names that it has resolved."""
         if self._tables is None or self._tables.delta_conn_id != self.delta_conn_id:
             self._tables = DeltaHook(self.delta_conn_id)
         return self._tables
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
-        """Return the result of this task's commit: of the one that exists already, or of the one that is made now.
+        """Return the result of this task's commit, which an earlier try has made or this try makes.
 
         Raises:
             DeltaError: The statement failed; the text says what was expected, what was found and what to do.
         """
-        self._tables = None  # another try, which `dag.test` makes with the same operator
+        self._tables = None  # for another try by `dag.test`, which uses the same operator
         attempt = self._begin(context)
         if not attempt.token.is_new:
             found = self._find_commit(attempt)
@@ -245,8 +249,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         )
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
-        """Run the statement in a Spark job; the document of its outcome. Raises the job's error."""
-        check_submit_arguments(self)  # now without templates
+        """Run the statement in a Spark job, and return the document of its outcome. Raises the job's error."""
+        check_submit_arguments(self)  # now that templates are rendered
         target = spark_target(self.spark_conn_id, self.deploy_mode, self.submit_binary)
         refuse_exposed(attempt.statement, self.conf, self.env_vars, target, self.command_arguments)
         EarlierTries(hook=self.hook, attempt=attempt).end_drivers(target)
@@ -279,7 +283,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             return self._final_document(attempt, location, failure, context)
 
     def _connect_driver(self, target: SparkTarget, token: TaskToken) -> AbstractContextManager[ConnectDriver | None]:
-        """Over Spark Connect the driver, which needs a second until it can take its job; else None."""
+        """The driver for Spark Connect, else None. It is started early, as it takes about a second until it accepts its job."""
         if target.remote is None:
             return nullcontext()
         settings = session_settings(self, self.spark_conn_id)
@@ -297,7 +301,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
     def _submit(
         self, spec: JobSpec, target: SparkTarget, private: Path, token: TaskToken, context: Context
     ) -> Exception | None:
-        """Run the job to its end, or only submit it. An error is returned, because the job's document describes it better."""
+        """Run the job to its end, or only submit it. An error is returned: the job's document may describe it better."""
         argument, spec_file = spec_argument(spec.to_text(), token.token, private, target)
         if self.code_uri is None or spec_file is not None:
             check_uploads(self.spark_conn_id, target, self.conf or {}, self.properties_file)
@@ -311,7 +315,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         self.submit_binary = self.submit_binary or target.binary
         self.env_vars = driver_python(target, {**os.environ, **(self.env_vars or {})}) | dict(self.env_vars or {})
         if target.is_yarn_cluster and not self.follows_yarn:
-            # Upstream refuses to be durable there without the resource manager's REST API.
+            # There, upstream refuses durable=True without the resource manager's REST API.
             self.follows_yarn = target.yarn_webapp is not None
             self.durable = self.durable and self.follows_yarn
         if target.is_kubernetes and self._defers:
@@ -333,7 +337,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         return None
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
-        """Follow the submitted job to its end; when the triggerer is to do that, only keep the job's id."""
+        """Follow the submitted job to its end; if the triggerer will do that, only keep the job's id."""
         if self._defers:
             self._job_id = str(external_id)
         else:
@@ -370,7 +374,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
     def _final_document(
         self, attempt: Attempt, location: ResultLocation, failure: Exception | None, context: Context
     ) -> ResultDocument:
-        """The document of a job that has ended, or of the commit that the log holds; raises the job's error otherwise."""
+        """The document of a job that has ended, or of its commit in the table's log; else raises the job's error."""
         table = attempt.statement.table
         document = location.newest(is_done=failure is None)
         if document is not None and document.outcome is not None:
@@ -385,11 +389,11 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         raise error or failure or ResultMissingError(table=table, result_uri=location.uri(context["ti"].try_number))
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        """Publish the table where it has a name, and report the outcome to Airflow: log, XComs, asset event.
+        """Publish the table if it has a name, and report the outcome to Airflow: log, XComs, asset event.
 
         Every outcome passes through here.
         """
-        if not self.hook.has_session_catalog:  # or the job has published its tables
+        if not self.hook.has_session_catalog:  # else the job has published its tables
             document = self._published(document)
         result = document.outcome
         assert result is not None  # noqa: S101 - documents of errors are raised before
@@ -419,26 +423,26 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         returned: dict[str, Any] = xcom_value(replace(result, warnings=tuple(best_effort.warnings)).to_json())
         return returned
 
-    def _described_tables(self, resolved: Statement) -> tuple[str, ...]:  # noqa: ARG002 - of operators with several tables
-        """The tables beside the statement's own that are published, by their URIs: the result is to describe them."""
+    def _described_tables(self, resolved: Statement) -> tuple[str, ...]:  # noqa: ARG002 - for operators with several tables
+        """URIs of further tables that are published, besides the statement's own, and that the result is to describe."""
         return ()
 
     def _published(self, document: ResultDocument) -> ResultDocument:
-        """The document after the table was published where it has a name. Never raises: the commit stands."""
+        """Publish the table if it has a name; return the document with the outcome. Never raises, as the commit is made."""
         return with_publication(self.hook, self._name(), document)
 
     def _name(self) -> str:
-        """Under which the table is published, where it is a name of the catalog and no path."""
+        """The name under which the table is published; a path is not published."""
         return self.table
 
     def _announced(self, result: OperationResult) -> OperationResult:
         """The result that the asset's event describes."""
         return result
 
-    def announced_versions(self, result: OperationResult) -> Sequence[int]:  # noqa: ARG002 - of operators of several commits
-        """The versions of the asset's table that are partitions; none where that of the announced result is the only one."""
+    def announced_versions(self, result: OperationResult) -> Sequence[int]:  # noqa: ARG002 - for operators of several commits
+        """The versions of the asset's table for partition keys; empty if there is only the announced result's version."""
         return ()
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
-        """What an earlier try has committed or staged; None where there is nothing, or the worker cannot know."""
+        """What an earlier try has committed or staged; None if nothing, or if the worker cannot read the table."""
         return EarlierTries(hook=self.hook, attempt=attempt).result()

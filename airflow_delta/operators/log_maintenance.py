@@ -11,12 +11,13 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaCompactLogOperator(DeltaCoreOperator):
-    """Write consecutive commits of a Delta table as one file beside them, so that readers need fewer requests.
+    """Write consecutive commits of a Delta table into one compacted log file, so that readers need fewer requests.
 
     Args:
         table: URI of the table's root (templated).
-        start: First of the commits (templated). Default: the first that neither a checkpoint nor a compacted file covers.
-        end: The last one (templated). Default: the latest version.
+        start: Version of the first commit (templated). Default: the first that neither a checkpoint nor a compacted file
+            covers.
+        end: Version of the last commit (templated). Default: the latest version.
     """
 
     statement_type = CompactLogStatement
@@ -29,13 +30,13 @@ class DeltaCompactLogOperator(DeltaCoreOperator):
 
 
 class DeltaCleanUpLogOperator(DeltaCoreOperator):
-    """Delete what the log of a Delta table no longer needs: all before the newest checkpoint that is old enough.
+    """Delete expired files of a Delta table's log: all before the newest checkpoint that is old enough.
 
-    How old is ``delta.logRetentionDuration``, 30 days unless the table says otherwise.
+    Old enough means older than the table's ``delta.logRetentionDuration``, by default 30 days.
 
     Args:
         table: URI of the table's root (templated).
-        dry_run: List, but delete nothing (templated).
+        dry_run: List the files, but delete nothing (templated).
     """
 
     statement_type = CleanUpLogStatement

@@ -25,38 +25,41 @@ _SMALL = 16 << 20
 
 
 class DeltaMaintenanceOperator(DeltaCoreOperator):
-    """Do the maintenance that is due on a Delta table, in at most one Spark session; mapped, one task for each table.
+    """Do the maintenance that is due on a Delta table, in at most one Spark session; map it for several tables.
 
-    The steps, in this order: ``optimize`` (small files), ``statistics`` (of files that have none), ``vacuum`` (files that no
-    version within the retention and no pin needs), ``checkpoint``, ``compact_log``, ``clean_up_log``. What each found and
-    did is in ``details["steps"]``: ``step``, ``due``, ``why``, ``done``, ``version``, ``metrics``.
+    The steps, in this order: ``optimize`` (small files), ``statistics`` (of files without statistics), ``vacuum`` (files that
+    neither a version within the retention nor a pin needs), ``checkpoint``, ``compact_log``, ``clean_up_log``. The result's
+    ``details["steps"]`` says for each step what was found and done: ``step``, ``due``, ``why``, ``done``, ``version``,
+    ``metrics``.
 
-    With ``mend_catalog`` the catalog of the connection then says of the table what its log says, whether or not anything was
-    due: location, columns, partitioning, properties, comment. What it differed in is ``details["catalog"]["published"]``.
+    With ``mend_catalog``, the table's entry in the connection's catalog is then made to agree with the table's log, whether or
+    not a step was due: location, columns, partitioning, properties, comment. ``details["catalog"]["published"]`` says what
+    differed.
 
-    The steps are independent. One that fails does not stop the others: the task then fails and names both, and its next try
-    does what is still due.
+    The steps are independent. A step that fails does not stop the others: the task fails afterwards with an error that names
+    the steps that failed and those that were done, and its next try does what is still due.
 
     Args:
         table: URI of the table's root (templated).
-        steps: Which steps may be done (templated). Default: all.
-        where: Spark SQL over partition columns: where small files are looked for (templated). Default: everywhere.
-        target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
-        small_file_size: Bytes below which a file is small (templated). Default: 16 MiB.
-        min_small_files: So many small files in one partition make ``optimize`` due for it (templated). Default: 10.
+        steps: The steps that may be done (templated). Default: all.
+        where: Condition on partition columns, as Spark SQL: the partitions to search for small files (templated). Default: all.
+        target_file_size: Size of a rewritten file in bytes (templated). Default: the table's ``delta.targetFileSize``, or 1
+            GiB.
+        small_file_size: Size in bytes below which a file is small (templated). Default: 16 MiB.
+        min_small_files: Number of small files in a partition from which ``optimize`` is due for it (templated). Default: 10.
         max_commits: ``checkpoint`` is due when readers read more commits than this (templated). Default: the table's
             ``delta.checkpointInterval``, or 10.
-        max_uncompacted_commits: ``compact_log`` is due when more commits than this are in no checkpoint and no compacted file
-            (templated). Default: 50, which a table with many commits between checkpoints reaches.
-        retention_hours: ``vacuum`` keeps files that were removed in the last so many hours (templated). Default: the table's
+        max_uncompacted_commits: ``compact_log`` is due when more commits than this are in neither a checkpoint nor a compacted
+            file (templated). Default: 50, which only a table with many commits between checkpoints reaches.
+        retention_hours: ``vacuum`` keeps files that were removed within this many hours (templated). Default: the table's
             ``delta.deletedFileRetentionDuration``, or a week; less than that is refused.
-        mend_catalog: Make the catalog's entry what the table is, where they differ; the task fails where it cannot (templated).
-        catalog_name: The table's name in the catalog (templated). Default: ``table``, where that is a name. With a path as
-            ``table`` a missing name is made, and one of another place becomes this table's.
+        mend_catalog: Make the catalog's entry agree with the table; if that fails, the task fails (templated).
+        catalog_name: The table's name in the catalog (templated). Default: ``table``, if that is a name. If ``table`` is a
+            path, a missing name is created, and a name with another location is moved to this table.
         dry_run: Report what is due and why, but do nothing (templated).
-        engine: ``"auto"``, the default: the worker finds out what is due, Spark is only started when ``optimize`` is, and then
-            does all steps; where the worker cannot read the table, Spark does everything. ``"worker"`` starts no Spark:
-            ``optimize`` is only reported as due. ``"spark"`` always submits.
+        engine: With ``"auto"``, the default, the worker finds out whether ``optimize`` is due: if so, a Spark job does all
+            steps, else the worker does. If the worker cannot read the table, Spark does everything. With ``"worker"``,
+            ``optimize`` is only reported as due. ``"spark"`` always submits a job.
     """
 
     statement_type = MaintenanceStatement
@@ -99,7 +102,7 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         self.dry_run = dry_run
 
     def check_arguments(self) -> None:
-        """As of every operator; what is to be mended has a name."""
+        """As in every operator; ``mend_catalog`` needs the table's name."""
         from airflow_delta.catalogs.table_name import is_path
 
         super().check_arguments()
@@ -108,7 +111,7 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
             raise self.invalid(f"mend_catalog needs the table's name: give catalog_name beside the path {table!r:.100}")
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
-        """As every operator.
+        """As in every operator.
 
         Raises:
             DeltaError: A step failed, or the catalog could not be mended.
@@ -121,7 +124,7 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         return self.catalog_name or self.table
 
     def _published(self, document: ResultDocument) -> ResultDocument:
-        """As of every operator; where the task is to mend the catalog, whether or not a step has committed."""
+        """As in every operator; with ``mend_catalog``, also if no step has committed."""
         if not self.mend_catalog:
             return super()._published(document)
         return with_mended_entry(self.hook, self._name(), document)

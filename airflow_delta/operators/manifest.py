@@ -7,7 +7,7 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaManifestOperator(DeltaCoreOperator):
-    """List the files of a Delta table for readers that know Parquet and Hive partitions, but not Delta (symlink manifests).
+    """Write symlink manifests: lists of a Delta table's files for readers of Parquet and Hive partitions that lack Delta.
 
     Args:
         table: URI of the table's root (templated).

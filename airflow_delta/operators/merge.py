@@ -24,7 +24,7 @@ from airflow_delta.operators.query_files import QueryFileOperator
 class DeltaMergeOperator(QueryFileOperator):
     """Merge the rows of a source into a Delta table, as one commit.
 
-    In expressions ``target`` is the table and ``source`` the source::
+    In expressions, ``target`` is the table and ``source`` the source::
 
         DeltaMergeOperator(
             task_id="silver",
@@ -35,7 +35,7 @@ class DeltaMergeOperator(QueryFileOperator):
             clauses=[MatchedDelete(condition="source.cancelled"), *UPSERT],
         )
 
-    or, as one text, in which the sides may have any alias::
+    or as one SQL text, in which both sides may have any alias::
 
         DeltaMergeOperator(
             task_id="silver",
@@ -51,20 +51,20 @@ class DeltaMergeOperator(QueryFileOperator):
 
     Args:
         table: URI of the table's root (templated).
-        source: URI of a Delta table, or a source value (templated). Beside ``sql`` it is what the name behind USING stands for;
-            it may be left out where that is one of ``views``, a query in parentheses, or a table that Spark knows.
-        on: Which rows match: Spark SQL (templated). Not beside ``sql``.
+        source: URI of a Delta table, or a source value (templated). With ``sql``, it is what the name after USING stands for;
+            leave it out if that is one of ``views``, a query in parentheses, or a table that Spark knows.
+        on: Condition by which rows match: Spark SQL (templated). Not together with ``sql``.
         clauses: What happens to rows that match and to those that do not, in order (templated). Default: update and insert. Not
-            beside ``sql``.
+            together with ``sql``.
         sql: The statement as ``MERGE INTO`` text (templated); a path that ends in ``.sql`` is read from the DAG's folder.
         views: For ``sql``: names that its source may use, each a source value or the URI of a Delta table (templated).
         source_version: Version of the source table to read (templated). Default: the latest when the job starts.
-        schema_evolution: Let the table get columns that only the source has, where a clause takes every column or assigns them
-            by name (templated). In ``sql`` it is ``WITH SCHEMA EVOLUTION``.
+        schema_evolution: Add columns that only the source has to the table, if a clause takes all columns or assigns them by
+            name (templated). In ``sql``, write ``WITH SCHEMA EVOLUTION`` instead.
         expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
         dry_run: Plan, match and check, but commit nothing (templated).
-        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
-            and nobody sees the rows before (templated). Default: ``"now"``.
+        publish: ``"later"`` stages the commit, invisible to readers until ``DeltaPublishOperator`` makes it from the handle in
+            the XCom ``delta_staged`` (templated). Default: ``"now"``.
     """
 
     statement_type = MergeStatement
@@ -111,7 +111,7 @@ class DeltaMergeOperator(QueryFileOperator):
         self.publish: Any = publish
 
     def check_arguments(self) -> None:
-        """As of every operator; ``sql`` is parsed when the task runs, because DAG files do not wait for its parser."""
+        """As in every operator; ``sql`` is parsed when the task runs, as loading its parser would slow down DAG parsing."""
         if self.sql is None:
             if self.views:
                 raise self.invalid("views go with sql only; a SqlSource has views of its own")
@@ -123,7 +123,7 @@ class DeltaMergeOperator(QueryFileOperator):
             raise self.invalid(detail)
 
     def statement(self) -> Statement:
-        """What the job is to do, made from the rendered arguments."""
+        """The statement, made from the rendered arguments."""
         source = None if self.source is None else source_of(self.source, self.source_version)
         if self.sql is not None:
             return self._from_sql(self.sql, source)

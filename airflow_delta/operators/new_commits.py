@@ -24,36 +24,36 @@ if TYPE_CHECKING:
 
 STATE_KEY = "airflow_delta.due"
 
-_TABLE_ID = "table_id"  # of the stored versions only
+_TABLE_ID = "table_id"  # only in the stored value
 
 _LONGEST_KEY = 512
-"""Characters of a key in Airflow's state store; the ids of a DAG and of a task may have 250 each."""
+"""Most characters of a key in Airflow's state store; the ids of a DAG and of a task may have 250 each."""
 
 
 class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
-    """Find the versions of a table that are new to this DAG: those after the last one that a successful run of it processed.
+    """Find the versions of a table that this DAG has not processed: those after the last one that a successful run processed.
 
-    The first task of a DAG that reacts to commits. The events that start such a DAG may come twice, late, together or not at
-    all; this task ignores them and reads the table's log. What a run was given counts as processed once the run as a
-    whole has succeeded; of a run that failed, the next one gets it again. A cleared run gets its own versions again, unless
-    its task is now of another table, or the table was made anew. So every version is processed at least once, and exactly once
-    where ``max_active_runs`` is 1.
+    Use it as the first task of a DAG that reacts to commits. The events that start such a DAG may arrive twice, late, together
+    or not at all; this task ignores them and reads the table's log. The versions that a run gets count as processed once the
+    whole run has succeeded; if it fails, the next run gets them again. A cleared run gets its own versions again, unless its
+    task now reads another table, or the table was deleted and created again. So every version is processed at least once, and
+    exactly once if ``max_active_runs`` is 1.
 
-    The return value is a dict, and each of its values an XCom of its own: ``from_version`` and ``to_version``, the first and
-    last new version; ``previous_version``, the one before; ``gap``, whether commits between them were cleaned up; ``reset``,
-    whether the table was made anew since. The XCom ``delta_version`` is ``to_version``: read the table at that version,
-    whatever comes in the meantime. When there is nothing new, or nothing but rearranged files, the task is skipped, and so are
-    those behind it.
+    The return value is a dict, and each of its values is also an XCom: ``table``; ``from_version`` and ``to_version``, the
+    first and the last new version; ``previous_version``, the version before them; ``gap``, whether commits among them were
+    cleaned up; ``reset``, whether the table was created again since. The XCom ``delta_version`` is ``to_version``: read the
+    table at that version, so that later commits do not matter. If there is nothing new, or only rearranged files, the task and
+    its downstream tasks are skipped.
 
     Args:
-        asset: The table's asset, which becomes an inlet of the task: in its state store Airflow keeps how far this task has
-            come. Mapped operators name it among their ``inlets`` too.
-        table: URI of the table's root, or its name below the table root of the connection (templated). Default: that of the
-            asset, of its name in the catalog of this connection.
+        asset: The table's asset, which becomes an inlet of the task: Airflow keeps the task's progress in the asset's state
+            store. A mapped operator must have it in ``inlets``, too.
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
+            (templated). Default: the asset's table.
         delta_conn_id: The ``delta`` connection (templated).
-        start: What the very first run gets: ``"earliest"`` all versions, ``"latest"`` none, a number that version and the later
-            ones (templated).
-        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
+        start: What the very first run gets: all versions (``"earliest"``), no version (``"latest"``), or those from a number on
+            (templated).
+        retry_policy: Which errors are retried. Default: those that another try may overcome.
     """
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "start")
@@ -66,7 +66,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         table: str | None = None,
         delta_conn_id: str = DeltaHook.default_conn_name,
         start: Start | str = "earliest",
-        inlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's inlets, and adds it to a list
+        inlets: Any = [],  # noqa: B006 - for a mapped task, Airflow adds this default to a list
         **kwargs: Any,
     ) -> None:
         require_asset(self, asset)
@@ -77,10 +77,10 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         self.start: Any = start
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return the versions that are due, and store that this run processes them.
+        """Return the new versions, and store that this run processes them.
 
         Raises:
-            AirflowSkipException: There are none.
+            AirflowSkipException: There are no new versions, or they change no rows.
             InvalidStatementError: The operator is mapped, and its asset is not among the inlets.
         """
         state = task_state(context, self._hook, self._place)
@@ -112,7 +112,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
 
         ti = context["ti"]
         key = f"airflow_delta.processed.{ti.dag_id}.{ti.task_id}"
-        if ti.map_index is not None and ti.map_index >= 0:  # another table for each index, and the asset may be one for all
+        if ti.map_index is not None and ti.map_index >= 0:  # each index may have its own table, while all share the asset
             key += f".{hashlib.sha256(store.table_uri.encode()).hexdigest()[:16]}"
         if len(key) > _LONGEST_KEY:
             key = f"airflow_delta.processed.{hashlib.sha256(key.encode()).hexdigest()}"
@@ -134,7 +134,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         raise AirflowSkipException(f"{store.table_uri} has no new rows up to version {due.to_version}")
 
     def _progress(self, context: Context, key: str) -> Any:
-        """The asset's state store, which Airflow makes for the inlets that a mapped task has before it is unmapped."""
+        """The asset's state store. Airflow creates it only for inlets that a mapped task has before it is unmapped."""
         if not HAS_STATE_STORES and "asset_state_store" not in context:
             return state_file(self._hook, self._place, key)
         try:
@@ -145,10 +145,10 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
 
 
 def _is_of(own: Mapping[str, Any], store: LogStore) -> bool:
-    """Whether the versions of a run are those of this table, and not of one that was there before at its place."""
+    """Whether the stored versions of a run belong to this table, not to an earlier table at the same location."""
     from airflow_delta.watch.processed_versions import has_reached
 
-    is_known = _TABLE_ID in own  # not to a run of a release before
+    is_known = _TABLE_ID in own  # earlier releases did not store it
     is_of_place = own["table"] == sanitize_uri(store.table_uri)
     return is_of_place and (not is_known or has_reached(store, own[_TABLE_ID], own["to_version"]))
 

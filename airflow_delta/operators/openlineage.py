@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from airflow_delta.jobs.result import ResultDocument
 
 _LINEAGE = "airflow_delta.observe.lineage"
-"""Imported when OpenLineage's listener calls: an operator can be imported where that extra is not installed."""
+"""Imported when OpenLineage's listener calls, as operators must be importable without that extra."""
 
 
 class OpenLineageMethods:
-    """The methods by which Airflow's OpenLineage provider learns what a task reads and writes."""
+    """Mixin with the methods by which Airflow's OpenLineage provider asks what a task reads and writes."""
 
     table: str
     outcome: ResultDocument | None
 
     def get_openlineage_facets_on_start(self) -> Any:
-        """The table, as far as the arguments name it."""
+        """The table that the arguments name; known before the task has run."""
         return import_module(_LINEAGE).lineage_of_plan(self.table)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - the provider's signature
@@ -29,5 +29,5 @@ class OpenLineageMethods:
         return import_module(_LINEAGE).lineage_of_outcome(self.outcome)
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:  # noqa: ARG002
-        """The table: nothing was committed."""
+        """The table alone, as nothing was committed."""
         return self.get_openlineage_facets_on_start()

@@ -11,16 +11,17 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaOptimizeOperator(DeltaJobOperator):
-    """Compact the small files of a Delta table, or cluster its rows; no row changes.
+    """Compact the small files of a Delta table, or cluster its rows; its contents do not change.
 
     Args:
         table: URI of the table's root (templated).
-        where: Spark SQL over partition columns (templated). Default: the whole table.
-        target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
-        small_file_size: Bytes below which a file is rewritten (templated). Default: every file below the target.
+        where: Condition on partition columns, as Spark SQL (templated). Default: the whole table.
+        target_file_size: Size of a rewritten file in bytes (templated). Default: the table's ``delta.targetFileSize``, or 1
+            GiB.
+        small_file_size: Size in bytes below which a file is rewritten (templated). Default: every file below the target.
         min_files: A partition with fewer files to rewrite is left alone (templated). Default: 2.
-        z_order_by: Columns by which the rows of each partition are clustered, so that queries for a value of any of them read
-            few files (templated). Default: no Z-order; on a table with clustering columns, these.
+        z_order_by: Columns by which the rows of each partition are Z-ordered, so that a filter on any of them reads few files
+            (templated). Default: no Z-order; a table with clustering columns is clustered by these.
         full: Recluster all files of a table with clustering columns, not only new files and small clusters (templated).
         dry_run: Plan, but rewrite nothing (templated).
     """

@@ -1,4 +1,4 @@
-"""Pinning versions as a task, so that a backfill can be repeated."""
+"""Pinning versions of tables as a task, so that a backfill can be repeated."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from airflow_delta.observe.report import REPORT_KEY
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 
 CONF_KEY = "delta_versions"
-"""Member of a DAG run's conf: alias, or table as the DAG writes it, to the version to take."""
+"""Member of a DAG run's ``conf``: version to pin, by alias or by the table as the DAG writes it."""
 
 _TAKEN = {PIN_ID, CONFLICT_KEY, HISTORY_KEY, REPORT_KEY, "delta_version", "return_value"}
-"""Keys of other XComs of the task."""
+"""Keys of the task's other XComs, which no alias may have."""
 
 _HOUR = timedelta(hours=1)
 
@@ -45,31 +45,34 @@ class DeltaPinOperator(DeltaCoreOperator):
         )
         pin >> DeltaMergeOperator(source="s3://lake/orders", source_version=pin.version("orders"), ...)
 
-    Every version is an XCom under its alias. All together are the return value: alias to ``table``, ``version`` and
-    ``timestamp`` (when it was committed, milliseconds since the epoch).
+    Each version is an XCom under its alias. The return value holds all pins by alias: ``table``, ``version`` and ``timestamp``
+    (when the version was committed, in milliseconds since the epoch).
 
-    Of the tables whose latest version is taken, there was one moment at which all of them had these versions. Tables pinned at
-    one ``Timestamp`` have what was the latest then by the times of their commits.
+    Tables that are pinned at their latest versions all had these versions at one moment. Tables that are pinned at the same
+    ``Timestamp`` have the versions that were the latest then, by the timestamps of their commits.
 
-    Retries find the same versions again, and so do cleared tasks, in a year as today; a version that the log no longer has
-    fails the task. When ``tables`` or ``as_of`` change, the versions are resolved anew.
+    Retries and cleared tasks find the same versions again, even a year later; the task fails if the log no longer has a
+    version. If ``tables`` or ``as_of`` have changed, the versions are resolved anew.
 
-    Until the DAG run has ended, vacuums and log cleanups of this package (not those of other engines) keep what the versions
-    need: the pin is a small file in ``_airflow_delta/pins`` beside each table. It ends with the next vacuum by a task after the
-    run has ended, or when it expires.
+    Until the DAG run has ended, vacuums and log cleanups by this package (not by other engines) keep the files that the
+    versions need: the pin is a small file in ``_airflow_delta/pins`` below each table. After the run has ended, the next vacuum
+    by a task deletes it; otherwise it expires.
 
-    ``dag_run.conf["delta_versions"]`` goes before ``as_of``: ``{"orders": 17}``, by alias or table, for example from
-    ``airflow backfill create --dag-run-conf``.
+    ``dag_run.conf["delta_versions"]`` overrides ``as_of``: versions by alias or table, such as ``{"orders": 17}``, for example
+    from ``airflow backfill create --dag-run-conf``.
 
     Args:
-        tables: Alias to the URI of a table's root, or to its name below the connection's table root (templated).
-        as_of: ``Version(n)``, ``Timestamp(t)``, ``ProducedBy(...)``, or alias to one of these (templated). Default: the latest.
-        refresh: Whether a cleared task pins anew (templated). Default: False.
-        keep_for: How long the pins protect at most.
-        must_protect: Fail when a pin cannot be written beside its table (templated). Default: warn; a table may be another
-            team's.
-        engine: ``"auto"``, the default, is the worker where it can see the first table and no other one has a name that only
-            jobs know, else Spark; then no task notices that the run has ended, and its pins stay until they expire.
+        tables: Tables by alias: the URI of a table's root, its path below the connection's table root, or its name in the
+            connection's catalog (templated).
+        as_of: ``Version(n)``, ``Timestamp(t)``, ``ProducedBy(...)``, or a mapping of aliases to these (templated). Default: the
+            latest version.
+        refresh: Whether a cleared task resolves and pins the versions again (templated). Default: False.
+        keep_for: Time after which the pins expire.
+        must_protect: Fail if a pin cannot be written below its table (templated). Default: only warn, as the table may belong
+            to another team.
+        engine: ``"auto"``, the default, is the worker if it can read the first table and no table has a name that only jobs can
+            resolve, else Spark. If workers cannot read a table, no task notices that the run has ended, and its pin stays until
+            it expires.
     """
 
     statement_type = PinStatement
@@ -95,14 +98,14 @@ class DeltaPinOperator(DeltaCoreOperator):
         self.must_protect: Any = must_protect
 
     def version(self, alias: str) -> str:
-        """The template that becomes the version of this alias, for the ``source_version`` and the like of later tasks.
+        """A template for the version pinned under an alias, for arguments such as ``source_version`` of later tasks.
 
-        Of a task in a mapped task group it is for the tasks of that group: each has the version that was pinned for its index.
+        For a task in a mapped task group, only tasks of that group can use it: each gets the version pinned for its map index.
         """
         if isinstance(self.tables, Mapping) and alias not in self.tables:
             detail = f"the task {self.task_id} pins {', '.join(map(repr, self.tables))}, not {alias!r}"
             raise InvalidStatementError(statement="PIN", detail=detail)
-        index = "" if self.get_closest_mapped_task_group() is None else ", map_indexes=ti.map_index"  # else all of them come
+        index = "" if self.get_closest_mapped_task_group() is None else ", map_indexes=ti.map_index"  # without it, all indexes
         return f"{{{{ ti.xcom_pull(task_ids='{self.task_id}', key='{alias}'{index}) }}}}"
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
@@ -129,7 +132,7 @@ class DeltaPinOperator(DeltaCoreOperator):
             PinStatement(tables=tables, id="known", keep_for_hours=self.keep_for / _HOUR, must_protect=self.must_protect)
 
     def _state(self, context: Context) -> StateStore:
-        """Where the task keeps its pins; a file would lie beside the first of the tables."""
+        """The store of the task's pins; if it is a file, it lies below the first of the tables."""
         first = next(iter(self.tables.values()), "") if isinstance(self.tables, Mapping) else ""
         return task_state(context, self.hook, first, scratch_uri=self.scratch_uri)
 
@@ -148,11 +151,11 @@ class DeltaPinOperator(DeltaCoreOperator):
         return tuple(self.hook.resolve_table_uris(requested(*named)) for named in tables)
 
     def _check_chosen(self, chosen: Mapping[str, Any], context: Context) -> None:
-        """Refuse versions of what no task pins: the run would read others than it was told to."""
+        """Refuse versions for tables that no task pins: the run would read other versions than requested."""
         known = [*self.tables, *self.tables.values()]
         unknown = [name for name in chosen if name not in known]
         pins = [task for task in context["dag"].tasks if issubclass(task.operator_class, DeltaPinOperator)]
-        if unknown and len(pins) == 1 and context["ti"].map_index in {None, -1}:  # else they may be another task's
+        if unknown and len(pins) == 1 and context["ti"].map_index in {None, -1}:  # else another task may pin them
             aliases = " or ".join(map(repr, self.tables))
             detail = f"{CONF_KEY} in the run's conf names {shortened(unknown[0])}, expected {aliases}"
             raise InvalidStatementError(statement="PIN", detail=f"{detail}, or a table as the DAG writes it")
@@ -178,7 +181,7 @@ class DeltaPinOperator(DeltaCoreOperator):
 
 
 def _named(tables: Any, as_of: Any) -> Iterator[tuple[str, str, AsOf | None]]:
-    """Alias, table and version of each, as the arguments have them."""
+    """Alias, table and requested version of each table."""
     if not isinstance(tables, Mapping):
         raise _invalid(f"tables must map aliases to tables, found {tables!r}")
     if taken := sorted(_TAKEN & tables.keys()):

@@ -22,11 +22,11 @@ from airflow_delta.operators.submit_arguments import check_submit_arguments, ref
 
 
 class _DeltaStagedOperator(DeltaCoreOperator):
-    """The base of the operators that take handles.
+    """Base of the operators that take handles of staged commits.
 
     Args:
         handles: What was staged: the XCom ``delta_staged`` of a task, or several in a list (templated).
-        engine: As of ``DeltaCoreOperator``. Default: ``"auto"``, the worker where it can see the tables.
+        engine: As for ``DeltaCoreOperator``. Default: ``"auto"``, the worker if it can read the tables.
     """
 
     template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "handles")
@@ -37,10 +37,10 @@ class _DeltaStagedOperator(DeltaCoreOperator):
         super().__init__(table="", engine=engine, **kwargs)
         self.handles = handles
         self._skipped: Mapping[int, bool] = {}
-        """Of each handle of other tasks that came to nothing: whether these were skipped."""
+        """By ``id()`` of each argument that rendered to no handle: whether the tasks behind it were skipped."""
 
     def check_arguments(self) -> None:
-        """As of every operator; handles of other tasks are only known in a run."""
+        """As in every operator; the handles of other tasks are only known in a run."""
         if any(map(is_template, _listed(without_run(self).handles))):
             refuse_another_job(self)
             check_submit_arguments(self)
@@ -48,13 +48,13 @@ class _DeltaStagedOperator(DeltaCoreOperator):
             super().check_arguments()
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator; a task that was skipped has no handle, and None stands for it."""
+        """Render as every operator does; a skipped task has None as its handle."""
         given = self.handles if isinstance(self.handles, list | tuple) else [self.handles]
         is_handle = any(content is handle for handle in given)
         if not (isinstance(content, XComArg) and is_handle):
             rendered = super().render_template(content, context, jinja_env, seen_oids)
             found = rendered if isinstance(rendered, list | tuple) else [rendered]
-            if is_handle and isinstance(content, str) and None in found:  # of a DAG with render_template_as_native_obj
+            if is_handle and isinstance(content, str) and None in found:  # in a DAG with render_template_as_native_obj
                 raise self.invalid(f"expected the XCom delta_staged of a task that staged, found None for {shortened(content)}")
             return rendered
         try:
@@ -63,7 +63,7 @@ class _DeltaStagedOperator(DeltaCoreOperator):
             if not _were_skipped(content, context):
                 raise
             rendered = None
-        if isinstance(rendered, list):  # before Airflow 3.2 of each task in a mapped task group, skipped ones too
+        if isinstance(rendered, list):  # before Airflow 3.2, skipped tasks of a mapped task group are in it
             rendered = [None if isinstance(handle, ArgNotSet) else handle for handle in rendered]
         if any(handle is not None for handle in _listed(rendered)):
             return rendered
@@ -71,10 +71,10 @@ class _DeltaStagedOperator(DeltaCoreOperator):
         return None
 
     def statement(self) -> Statement:
-        """What the job is to do, made from the rendered arguments.
+        """The statement, made from the rendered arguments.
 
         Raises:
-            AirflowSkipException: Each task that was to stage something was skipped.
+            AirflowSkipException: All tasks that should have staged a commit were skipped.
         """
         handles = [*_listed(self.handles)]
         staged = tuple(StagedHandle.of(handle) for handle in handles if handle is not None)
@@ -85,9 +85,9 @@ class _DeltaStagedOperator(DeltaCoreOperator):
 
 
 class DeltaPublishOperator(_DeltaStagedOperator):
-    """Commit what other tasks have staged with ``publish="later"``, so that everybody sees it.
+    """Make the commits that other tasks have staged with ``publish="later"``, so that readers see them.
 
-    Between the task that stages and this one, any task may look at what is staged, and anything may decide::
+    Between the task that stages a commit and this one, other tasks can check it and decide whether it is published::
 
         stage = DeltaWriteOperator(task_id="stage", table="s3://lake/flights", source=feed, publish="later")
         check = DeltaExpectOperator(
@@ -96,32 +96,32 @@ class DeltaPublishOperator(_DeltaStagedOperator):
         publish = DeltaPublishOperator(task_id="publish", handles=stage.output["delta_staged"])
         stage >> check >> publish
 
-    First everything is checked: what was discarded, has expired, or what a commit since forbids, fails the task, and nothing is
-    published. Then each table gets its commit, rebased over what has been committed since. Each table is all or nothing; the
-    set of them is not: readers may see one table's commit before the other's. Where something happens in between, the error
-    names what is published and what is not, and a retry goes on behind it. What was published before is found, not committed
-    again.
+    First, all staged commits are checked: if one was discarded, has expired, or conflicts with a later commit, the task fails
+    and nothing is published. Then each table gets its commit, rebased over later commits. The commit of one table is atomic,
+    that of several tables is not: readers may see one table's commit before another's. If publishing fails halfway, the error
+    names what is published and what is not, and a retry publishes the rest. Commits that were published before are found, not
+    made again.
 
     The return value's ``details["published"]`` lists ``table``, ``id``, ``version``, ``read_version``, ``operation``,
-    ``published`` (False where the task that stages had nothing to change) and ``already_published`` for each handle;
-    ``version`` and the XCom ``delta_version`` are of the first.
+    ``published`` (False if the task that stages had nothing to change) and ``already_published`` for every handle; ``version``
+    and the XCom ``delta_version`` are those of the first.
 
     Args:
         handles: What was staged: the XCom ``delta_staged`` of a task, or several in a list (templated).
-        engine: ``"worker"`` publishes in the Airflow worker, ``"spark"`` in a job; ``"auto"``, the default, in the worker where
-            it can see the tables.
-        asset: As of ``DeltaJobOperator``; its event describes the last commit to the asset's table.
+        engine: ``"worker"`` publishes in the Airflow worker, ``"spark"`` in a job; ``"auto"``, the default, in the worker if it
+            can read the tables.
+        asset: As for ``DeltaJobOperator``; its event describes the last commit to the asset's table.
     """
 
     statement_type = PublishStatement
 
     def _described_tables(self, resolved: Statement) -> tuple[str, ...]:
-        """The tables of the handles that were staged by name."""
+        """The tables whose commits were staged under a name."""
         handles = cast("PublishStatement", resolved).handles
         return tuple({handle.table: None for handle in handles if handle.name and handle.table != resolved.table})
 
     def _published(self, document: ResultDocument) -> ResultDocument:
-        """As of every operator: the table of each handle that was staged by name."""
+        """As in every operator, for each table whose commit was staged under a name."""
         return with_publications_of_handles(self.hook, cast("PublishStatement", self.statement()).handles, document)
 
     def _announced(self, result: OperationResult) -> OperationResult:
@@ -139,21 +139,22 @@ class DeltaPublishOperator(_DeltaStagedOperator):
 
 
 class DeltaDiscardOperator(_DeltaStagedOperator):
-    """Drop what other tasks have staged with ``publish="later"``: it can no longer be published, and its files are deleted.
+    """Discard commits that other tasks have staged with ``publish="later"``, and delete their files.
 
-    For the branch of a DAG that is taken when a check fails. Without it, what is staged expires, and goes with a vacuum.
+    Use it in the branch of a DAG that runs when a check fails. Without it, a staged commit expires, and a vacuum deletes its
+    files.
 
     Args:
         handles: What was staged: the XCom ``delta_staged`` of a task, or several in a list (templated).
-        engine: ``"worker"`` discards in the Airflow worker, ``"spark"`` in a job; ``"auto"``, the default, in the worker where
-            it can see the tables.
+        engine: ``"worker"`` discards in the Airflow worker, ``"spark"`` in a job; ``"auto"``, the default, in the worker if it
+            can read the tables.
     """
 
     statement_type = DiscardStatement
 
 
 def _listed(handles: Any) -> Iterator[Any]:
-    """One handle, or several, as a list; that of mapped tasks is no list of Python's. A set is refused."""
+    """One or several handles as an iterator; a mapped task's are in a sequence that is not a ``list``. A set is refused."""
     is_one = isinstance(handles, str | Mapping) or not isinstance(handles, Iterable)
     return iter([handles] if is_one else members("the task", "handles", handles))
 

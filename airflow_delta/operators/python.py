@@ -1,4 +1,4 @@
-"""The rows that a Python function returns, as a task."""
+"""Writing the rows that a Python function returns, as a task."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from airflow_delta.hooks.native_templates import NativeArgument, text_environmen
 from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator, given_for_writes
 
 _OF_RUN = frozenset({"ds", "ds_nodash", "run_id", "ts", "ts_nodash", "ts_nodash_with_tz"})
-"""Names of parameters that are filled from the run, as in other TaskFlow functions: texts of Airflow's context."""
+"""Parameters that are filled from the run, as in other TaskFlow functions: the strings of Airflow's context."""
 
 _NOT_IN_THE_JOB = (
     "is a part of Airflow's context, which the Spark job does not have; pass what the function needs of it by templates, such "
     "as start='{{ data_interval_start }}'; of a run come by themselves"
 )
 _RESULT = frozenset({"table", "version", "read_version", "operation", "committed"})
-"""Keys that the return value of each of our tasks has."""
+"""Keys in the return value of every operator of this package that commits."""
 
 
 class DeltaPythonOperator(DeltaWrittenRowsOperator):
     """Write or merge the rows of the DataFrame that a Python function returns, as one commit.
 
-    The function runs in the Spark job, beside Spark's driver, as ``function(spark, **op_kwargs)``. Arguments that are tables or
-    files arrive as DataFrames, tables at one version each; so does the return value of another task of these operators: as the
-    table that it wrote, at the version of its commit, or with what it has staged. All others arrive as they are::
+    The function runs in the driver of the Spark job, as ``function(spark, **op_kwargs)``. Arguments that are tables or files
+    arrive as DataFrames, each table at one version. The return value of another task of this package arrives as the table that
+    the task wrote, at the version of its commit or with the commit that it has staged. All other arguments arrive as they are::
 
         def daily(spark, flights, day):
             from pyspark.sql import functions as F
@@ -48,25 +48,28 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
             replace_where="day = DATE'{{ ds }}'",
         )
 
-    The function travels as its text: it imports what it needs within itself, and names that are defined outside of it are
-    refused when the DAG is parsed. It may be called again after a conflict, and is so in each retry that finds no commit: what
-    it does beside returning rows should do no harm twice. An error in it fails the task at once, with file and line.
+    The job gets the function's source code: it must import what it needs in its body, and names that are defined outside of it
+    are refused when the DAG is parsed. It may be called again after a conflict, and is called again in each retry that finds no
+    commit, so its side effects should be harmless when repeated. An error in the function fails the task at once, with file and
+    line.
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
-    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too
-    (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``).
-    With ``on`` the rows are merged, and only ``expect``, ``dry_run`` and ``publish`` of these apply.
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish``, too
+    (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``). With ``on`` the rows are merged, and only
+    ``expect``, ``dry_run`` and ``publish`` of these apply.
 
     Args:
         table: URI of the table's root (templated).
         python_callable: The function, whose first parameter is ``spark``; or ``"module:function"``, which Spark's driver must
-            be able to import, such as from ``py_files``.
+            be able to import, for example from ``py_files``.
         op_kwargs: The function's other arguments, by name (templated): tables, files, and values that JSON has. Parameters
-            ``ds``, ``ds_nodash``, ``run_id``, ``ts`` and ``ts_nodash`` that are left out are the run's.
-        on: Merge the rows: which of them match, as Spark SQL over ``target`` and ``source`` (templated).
+            called ``ds``, ``ds_nodash``, ``run_id``, ``ts``, ``ts_nodash`` and ``ts_nodash_with_tz`` that are left out get the
+            run's values.
+        on: Merge the rows instead of writing them: the condition by which they match, as Spark SQL over ``target`` and
+            ``source`` (templated).
         clauses: What happens to rows that match and to those that do not, in order (templated). Default: update and insert.
             Only with ``on``.
-        schema_evolution: Let a merge add the columns that only the rows have (templated). Only with ``on``.
+        schema_evolution: Add columns that only the rows have to the table (templated). Only with ``on``.
     """
 
     template_fields: Sequence[str] = (
@@ -101,7 +104,7 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
             check_call(python_callable, self.op_kwargs)
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator; numbers and flags of native DAGs reach the function as what they are."""
+        """Render as every operator does; in native DAGs, numbers and flags reach the function with their types."""
         if content is self.op_kwargs and (environment := text_environment(self, jinja_env)) is not None:
             content = NativeArgument.within(content, environment)
         return super().render_template(content, context, jinja_env, seen_oids)
@@ -115,7 +118,7 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
         return replace(self._function, arguments=arguments)
 
     def statement(self) -> Statement:
-        """What the job is to do, made from the rendered arguments."""
+        """The statement, made from the rendered arguments."""
         if self.on is None:
             if self.clauses is not None or self.schema_evolution is True:
                 raise self.invalid(
@@ -128,7 +131,7 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
             table=self.table,
             source=self.rows(),
             on=self.on,
-            clauses=UPSERT if self.clauses is None else self.clauses,  # type: ignore[arg-type]  # made so
+            clauses=UPSERT if self.clauses is None else self.clauses,  # type: ignore[arg-type]  # converted by the statement
             schema_evolution=self.schema_evolution,
             expect=self.expect,  # type: ignore[arg-type]  # likewise
             dry_run=self.dry_run,
@@ -137,21 +140,21 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
 
 
 def _of_run(function: Callable[..., Any], given: Mapping[str, Any]) -> Mapping[str, str]:
-    """Templates for the parameters that the run fills."""
+    """Templates for the function's parameters that the run fills."""
     parameters = inspect.signature(function).parameters.values()
     required = {parameter.name for parameter in parameters if parameter.default in (parameter.empty, None)}
     return {name: f"{{{{ {name} }}}}" for name in sorted(_OF_RUN & required - given.keys())}
 
 
 def _of_context(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
-    """Parameters that other TaskFlow functions get from Airflow, and that are not passed here."""
+    """Missing arguments that other TaskFlow functions would get from Airflow."""
     parameters = inspect.signature(function).parameters.values()
     missing = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
     return [name for name in missing if name not in given and name in {*Context.__annotations__, "context"}]
 
 
 def _argument(value: Any) -> Any:
-    """The argument as a source takes it: of the result of one of our tasks the table, at the version of its commit."""
+    """The argument for the source; the result of a task of this package becomes its table, at the version of its commit."""
     if isinstance(value, Mapping) and value.keys() >= _RESULT:
         details = value.get("details")
         staged = details.get(STAGED_KEY) if isinstance(details, Mapping) else None

@@ -1,4 +1,4 @@
-"""Queries that stand in files of their own."""
+"""Queries in ``.sql`` files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _ENDING = ".sql"
 
 
 class QueryFileOperator(DeltaJobOperator):
-    """The base of operators whose queries may be paths that end in ``.sql``, which are read from the DAG's folder.
+    """Base of operators whose queries may be given as paths of ``.sql`` files in the DAG's folder.
 
-    Airflow's ``template_ext`` does that for each argument, so that neither ``files`` nor ``table`` could end in ``.sql``.
+    Airflow's ``template_ext`` would do that for all arguments, so that neither ``files`` nor ``table`` could end in ``.sql``.
     """
 
     query_fields: ClassVar[Sequence[str]]
     """Names of the arguments that hold a query."""
 
     def resolve_template_files(self) -> None:
-        """Read the files when the DAG is parsed, as Airflow does; one that is missing fails the task when it runs."""
+        """Read the files when the DAG is parsed, as Airflow does; a missing file fails the task when it runs."""
         super().resolve_template_files()
         for name in self.query_fields:
             try:
@@ -35,7 +35,7 @@ class QueryFileOperator(DeltaJobOperator):
                 self.log.exception("There is no such file for %s", name)
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator; of a query in a file, what the file holds."""
+        """Render as every operator does; of a query in a file, the file's content is rendered."""
         environment = jinja_env or self.get_template_env()
         if is_statement_value(content):
             content = map_queries(content, lambda source: self._with_query(source, environment))
@@ -47,6 +47,6 @@ class QueryFileOperator(DeltaJobOperator):
         return replace(source, query=self._from_file(source.query, environment))
 
     def _from_file(self, query: Any, environment: Any) -> Any:
-        """The query that the file holds, where it is the path of one. Raises ``TemplateNotFound`` where there is no file."""
+        """The file's content if the query is the path of a file, else the query. Raises ``TemplateNotFound``."""
         is_path = isinstance(query, str) and query.endswith(_ENDING)
         return environment.loader.get_source(environment, query)[0] if is_path else query

@@ -11,13 +11,14 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaReorgOperator(DeltaJobOperator):
-    """Purge deleted rows (of deletion vectors) and dropped columns from the files of a Delta table. No row changes.
+    """Purge deleted rows (of deletion vectors) and dropped columns from a Delta table's files; its contents do not change.
 
-    A vacuum after the retention removes the old files.
+    A vacuum after the retention period deletes the old files.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection (templated).
-        where: Spark SQL over partition columns (templated). Default: the whole table.
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
+            (templated).
+        where: Condition on partition columns, as Spark SQL (templated). Default: the whole table.
         dry_run: Plan, but rewrite nothing (templated).
     """
 

@@ -16,8 +16,8 @@ class DeltaRestoreOperator(DeltaCoreOperator):
     Args:
         table: URI of the table's root (templated).
         version: The version to restore (templated).
-        timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text (templated).
-        ignore_missing_files: Leave out files that are gone, instead of refusing (templated).
+        timestamp: Instead of ``version``, the time to restore: milliseconds since the epoch, or ISO 8601 text (templated).
+        ignore_missing_files: Leave out files that no longer exist, instead of failing (templated).
         dry_run: Report which files would be added and removed, but commit nothing (templated).
     """
 

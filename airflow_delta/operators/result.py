@@ -25,18 +25,19 @@ from airflow_delta.operators.statement_results import StatementResultsOperator
 
 
 class DeltaResultOperator(StatementResultsOperator):
-    """Reports the outcome of a ``DeltaJob`` that the task before submitted: the same value, XComs, asset events and errors.
+    """Reports the outcome of a ``DeltaJob`` that another operator submits, with value, XComs, asset event and errors.
 
-    When the job was lost, the table's log shows whether it has committed, but not how far a statement came that does more than
-    one commit, such as a ``SequenceStatement``, a maintenance or a vacuum: the task fails then, and a retry of the one that
-    submits goes on behind the last commit. Clear both together.
+    If the job was lost, the table's log shows whether it has committed. The log does not show how far a statement got that
+    makes several commits, such as a ``SequenceStatement``, a maintenance or a vacuum: then this task fails, and a retry of the
+    submitting task continues after the last commit. Clear both tasks together.
 
     Args:
-        job: The job (its texts are templates).
+        job: The job (the strings in it are templates).
         submitted_by: Id of the task that submits it (templated). Default: the only task upstream.
-        waits: Whether to wait for a job that the other task only submits, for ``execution_timeout``, which must be set, at
-            most; with ``deferrable=True`` in the triggerer (templated). Otherwise the job is over when this task begins.
-        **kwargs: As ``DeltaJobOperator``: ``delta_conn_id``, ``asset``, ``retry_policy`` and so on.
+        waits: Whether to wait for the job, if the other task only submits it (templated): at most for ``execution_timeout``,
+            which must be set, and with ``deferrable=True`` in the triggerer. Default: the job must have ended when this task
+            begins.
+        **kwargs: Arguments of ``DeltaJobOperator``: ``delta_conn_id``, ``asset``, ``retry_policy`` and so on.
     """
 
     template_fields: Sequence[str] = (*StatementResultsOperator.template_fields, "job", "submitted_by", "waits")
@@ -50,7 +51,7 @@ class DeltaResultOperator(StatementResultsOperator):
         self.waits = waits
 
     def check_arguments(self) -> None:
-        """As of every operator; a task that waits needs an end."""
+        """As in every operator; a task that waits needs an ``execution_timeout``."""
         super().check_arguments()
         if self.waits is True and self.execution_timeout is None:
             raise self.invalid("waits=True needs execution_timeout: the death of the job would go unnoticed")
@@ -72,8 +73,8 @@ class DeltaResultOperator(StatementResultsOperator):
         """Return the result of the job.
 
         Raises:
-            DeltaError: The job's error; ``ResultMissingError`` when it left no result;
-                ``JobNotSubmittedError`` when there is no such task upstream, or it has not run.
+            DeltaError: The job's error; ``ResultMissingError`` if the job left no result; ``JobNotSubmittedError`` if no
+                upstream task has submitted the job.
         """
         self.check_arguments()
         hook, run = self.hook, self._run(context)
@@ -92,7 +93,7 @@ class DeltaResultOperator(StatementResultsOperator):
         return self._deliver(document, context)
 
     def _is_written(self, location: ResultLocation) -> bool:
-        """Whether there is a document; a storage that is away is waited for, as in the triggerer, one that refuses is not."""
+        """Whether there is a result document. Waits out an unreachable storage, as the trigger does, but not denied access."""
         try:
             return bool(location.written())
         except PermissionError:
@@ -110,7 +111,7 @@ class DeltaResultOperator(StatementResultsOperator):
         """Do nothing: the job belongs to the other task."""
 
     def _run(self, context: Context) -> TaskRun:
-        """The submitting task's run, as its job knows it."""
+        """The run of the submitting task, as the job records it."""
         ti, upstream = context["ti"], context["task"].upstream_task_ids
         submitter = self.submitted_by or (next(iter(upstream)) if len(upstream) == 1 else None)
         if submitter is None:
@@ -130,9 +131,9 @@ class DeltaResultOperator(StatementResultsOperator):
         )
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
-        """The newest commit of the submitting task, where its one commit is its result.
+        """The newest commit of the submitting task, if its statement commits once.
 
-        None where there is none, or the worker cannot read the table.
+        None if there is no such commit, or the worker cannot read the table.
         """
         from airflow_delta.core.committed import result_of_commit
         from airflow_delta.jobs.commits import commits_of

@@ -1,4 +1,4 @@
-"""Where the job of a task leaves its result document, and which of the documents there is the result."""
+"""The location of a job's result document, and the choice of the right document there."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from airflow_delta.operators.attempt import Attempt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLocation:
-    """The folder of a task's result documents, one for each try.
+    """The folder of a task's result documents, one per try.
 
     Attributes:
-        hook: Has the credentials of the storage.
+        hook: The hook with the credentials of the storage.
         base: URI below which the folder lies.
         token: The task's idempotency token, which names the folder.
-        before: The tries that had left a document before the job was submitted.
+        before: Numbers of the tries that had left a document before the job was submitted.
     """
 
     hook: DeltaHook
@@ -32,16 +32,16 @@ class ResultLocation:
     def before_submit(cls, hook: DeltaHook, attempt: Attempt, target: SparkTarget, private: str) -> ResultLocation:
         """The location for the job that is submitted next.
 
-        When nothing is configured, it is beside the table; nothing is ever created where there is no table.
+        Without a configured location, it is a folder below the table, but never if the table does not exist.
 
         Args:
             hook: The tables of the operator's connection.
             attempt: The try of the task.
             target: Where the job goes.
-            private: A directory of this user alone, for a driver beside the worker.
+            private: A directory that only this user can access, for the result of a driver beside the worker.
 
         Raises:
-            ScratchUriNeededError: There is no table, and the driver runs on the cluster.
+            ScratchUriNeededError: No location is configured, there is no table, and the driver runs on the cluster.
         """
         table, token = attempt.statement.table, attempt.token.token
         is_private = target.remote is not None or (attempt.scratch is None and attempt.head == NO_TABLE)
@@ -54,13 +54,13 @@ class ResultLocation:
         return cls(hook=hook, base=base, token=token, before=location.written())
 
     def written(self) -> frozenset[int]:
-        """The tries that left a document."""
+        """Numbers of the tries that have left a document."""
         return frozenset(written_results(self.base, self.token, self.hook.storage_options(self.base)))
 
     def uri(self, try_number: int) -> str:
-        """The document of a try."""
+        """URI of the document of a try."""
         return result_uri(self.base, self.token, try_number)
 
     def newest(self, *, is_done: bool) -> ResultDocument | None:
-        """The document of this try's job, as ``newest_document`` finds it; ``is_done`` unless the job was lost."""
+        """The document of this try's job, as ``newest_document`` finds it; ``is_done`` is False if the job was lost."""
         return newest_document(self.base, self.token, {*self.before}, self.hook.storage_options(self.base), is_done=is_done)

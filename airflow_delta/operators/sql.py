@@ -1,4 +1,4 @@
-"""SQL as a task: the result of a query, written into a table, or one of Delta's statements."""
+"""SQL as a task: a query whose result is written into a table, or one of Delta Lake's statements."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from airflow_delta.operators.query_files import QueryFileOperator
 from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator, given_for_writes
 
 _OF_ANY = ("expect", "dry_run", "publish")
-"""Arguments that go with a statement's text, where the statement takes them."""
+"""Arguments that can be combined with ``sql``, if the statement takes them."""
 
 
 class DeltaSqlOperator(QueryFileOperator, DeltaWrittenRowsOperator):
-    """Write the result of a Spark SQL query into a Delta table, or run one of Delta's statements; as one commit.
+    """Write the result of a Spark SQL query into a Delta table, or run one of Delta Lake's statements.
 
-    With ``query`` the first write makes the table::
+    With ``query``, the rows are written as one commit; the first write creates the table::
 
         DeltaSqlOperator(
             task_id="daily",
@@ -35,26 +35,26 @@ class DeltaSqlOperator(QueryFileOperator, DeltaWrittenRowsOperator):
             replace_where="day = DATE'{{ ds }}'",
         )
 
-    With ``sql`` the text says it all, and token, result, XComs and errors are those of the statement's own operator::
+    With ``sql``, the text is the whole statement; token, result, XComs and errors are those of the statement's own operator::
 
         DeltaSqlOperator(task_id="purge", sql="DELETE FROM delta.`/lake/flights` WHERE day < DATE'{{ ds }}' - INTERVAL 1 YEAR")
         DeltaSqlOperator(task_id="compact", sql="OPTIMIZE delta.`/lake/flights` WHERE day = DATE'{{ ds }}' ZORDER BY (carrier)")
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
-    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too
-    (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``). With ``sql`` only ``expect``, ``dry_run`` and
-    ``publish`` of these apply, where the statement takes them.
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish``, too
+    (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``). Of these, only ``expect``, ``dry_run`` and
+    ``publish`` apply with ``sql``, if the statement takes them.
 
     Args:
-        table: URI of the table's root (templated). Beside ``sql`` it may be left out where the text names the table, as
-            ``delta.`uri` ``, or by its name in the connection's catalog; where it is given, the text's name for the table only
-            serves as its alias.
-        query: One SELECT over the views, or over tables as ``delta.`uri` `` or, by their names, in the connection's catalog; a
-            path that ends in ``.sql`` is read from the DAG's folder (templated).
+        table: URI of the table's root (templated). With ``sql`` it may be left out if the text names the table, as
+            ``delta.`uri` ``, or by its name in the connection's catalog; if it is given, the text's name for the table is only
+            an alias.
+        query: One SELECT over the views, over tables as ``delta.`uri` ``, or over names in the connection's catalog; a path
+            that ends in ``.sql`` is read from the DAG's folder (templated).
         sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, COMMENT ON, OPTIMIZE, VACUUM, REORG,
-            RESTORE, CONVERT or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.
-        views: Names that the query, or that of the statement, may use: each a source value, or the URI of a Delta table
-            (templated).
+            RESTORE, CONVERT or GENERATE (templated); a path that ends in ``.sql`` is read, too. Not together with ``query``.
+        views: Sources by the names that the query, or a query in the statement, may use: each a source value, or the URI of a
+            Delta table (templated).
     """
 
     template_fields: Sequence[str] = (*DeltaWrittenRowsOperator.template_fields, "query", "sql", "views")
@@ -81,7 +81,7 @@ class DeltaSqlOperator(QueryFileOperator, DeltaWrittenRowsOperator):
         self.views = views
 
     def check_arguments(self) -> None:
-        """As of every operator; ``sql`` is parsed when the task runs, because DAG files do not wait for its parser."""
+        """As in every operator; ``sql`` is parsed when the task runs, as loading its parser would slow down DAG parsing."""
         if (self.query is None) == (self.sql is None):
             raise self.invalid("give either query, whose rows are written, or sql, a statement")
         if self.sql is None:
@@ -91,19 +91,19 @@ class DeltaSqlOperator(QueryFileOperator, DeltaWrittenRowsOperator):
             raise self.invalid(f"{detail}. A SELECT whose rows are to be written is given as query")
 
     def rows(self) -> Source:
-        """The query over its views; a text among these is a Delta table."""
+        """The query and its views; a string among these is the URI of a Delta table."""
         return SqlSource(self.query or "", views=views_of(self.views or {}))
 
     def statement(self) -> Statement:
-        """What the job is to do, made from the rendered arguments."""
+        """The statement, made from the rendered arguments."""
         return super().statement() if self.sql is None else self._from_sql(self.sql)
 
     def begun_statement(self) -> Statement:
-        """As of every operator: names in the queries of the text stay Spark's, or the catalog would be asked for them."""
+        """As in every operator; names in queries are left to Spark, because resolving them would ask the catalog."""
         return super().begun_statement() if self.sql is None else self._from_sql(self.sql, finds=False)
 
     def _from_sql(self, sql: str, *, finds: bool = True) -> Statement:
-        """The statement of the text; ``finds`` says whether the catalog is asked for the names in its queries."""
+        """Parse the text into a statement; ``finds``: whether names in its queries are looked up in the catalog."""
         texts = import_module("airflow_delta.core.sql_text")
         views = views_of(self.views or {})
         find = self.hook.delta_table_named if finds else None
@@ -120,12 +120,12 @@ class DeltaSqlOperator(QueryFileOperator, DeltaWrittenRowsOperator):
         return statement
 
     def _in_catalog(self, parts: tuple[str, ...]) -> str | None:
-        """The name as statements have it, where the connection has a catalog: it is resolved with the statement's others."""
+        """The quoted name, if the connection has a catalog: it is resolved later, with the statement's other names."""
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
         return quoted if len(parts) > 1 and self.hook.table_name(quoted) is not None else None
 
     def _name(self) -> str:
-        """As of every operator; the table may be named in the text only."""
+        """As in every operator; the table may be named in ``sql`` only."""
         return self.table or self.begun_statement().table
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:

@@ -1,4 +1,4 @@
-"""The results of several statements that were one job."""
+"""The results of several statements that ran as one job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class StatementResultsOperator(DeltaJobOperator):
-    """Where the result is one of a sequence: an XCom of each statement's version by its name, and a line of the log."""
+    """If the result is that of a sequence: pushes each statement's version as an XCom under its name, and logs a summary."""
 
     def _announced(self, result: OperationResult) -> OperationResult:
         of_asset = self._of_asset(result)
@@ -45,6 +45,6 @@ class StatementResultsOperator(DeltaJobOperator):
 
 
 def _results(outcome: OperationResult | None) -> dict[str, OperationResult]:
-    """The result of each statement, by name; none where there was one statement only."""
+    """The result of each statement by name; empty if the job was not a sequence."""
     documents = {} if outcome is None else outcome.details.get(STATEMENTS_KEY, {})
     return {name: OperationResult.from_json(document) for name, document in documents.items()}

@@ -20,15 +20,15 @@ from airflow_delta.operators.core import release_ended_pins
 from airflow_delta.operators.statement_results import StatementResultsOperator
 
 _TAKEN = {CONFLICT_KEY, HISTORY_KEY, REPORT_KEY, "delta_version", "return_value"}
-"""Keys of other XComs of the task."""
+"""Keys of the task's other XComs, which no statement may have as its name."""
 
 
 class DeltaStatementsOperator(StatementResultsOperator):
     """Run statements in order in one Spark application, which starts once for all of them.
 
-    Each statement commits by itself, with a token of its own: the first that fails ends the task, those before it stay
-    committed, and the next try goes on behind the last commit. An ``ExpectStatement`` among them commits nothing and fails
-    where an expectation does not hold, so nothing behind it runs on bad rows::
+    Each statement commits by itself, with its own token: the first one that fails ends the task, those before it stay
+    committed, and the next try continues after the last commit. An ``ExpectStatement`` commits nothing and fails if an
+    expectation does not hold, so that no statement after it works on bad rows::
 
         DeltaStatementsOperator(
             task_id="daily",
@@ -40,13 +40,13 @@ class DeltaStatementsOperator(StatementResultsOperator):
             },
         )
 
-    The version of each statement is the XCom of its name, of a list ``"0"``, ``"1"`` and so on. The return value's
-    ``details["statements"]`` has the result of each, by name; its ``table`` and ``version`` (and the XCom ``delta_version``)
-    are those of the first statement's table after the last one.
+    The version of each statement is an XCom under its name (in a list, ``"0"``, ``"1"`` and so on). The return value's
+    ``details["statements"]`` has the result of each statement by name. The return value's ``table`` is the first statement's
+    table, and ``version`` (also the XCom ``delta_version``) its version after the last statement.
 
     Args:
-        statements: A list, or a mapping of names; the texts in them are templates.
-        asset: As of ``DeltaJobOperator``; its event describes the last statement that changed the asset's table.
+        statements: The statements, as a list or by name; the strings in them are templates.
+        asset: As for ``DeltaJobOperator``; its event describes the last statement that changed the asset's table.
     """
 
     statement_type = SequenceStatement
@@ -59,7 +59,7 @@ class DeltaStatementsOperator(StatementResultsOperator):
         self.statements = statements
 
     def check_arguments(self) -> None:
-        """As of every operator; statements that another task returns are only known in a run."""
+        """As in every operator; statements that another task returns are only known in a run."""
         if is_template(without_run(self).statements):
             return
         super().check_arguments()
@@ -68,7 +68,7 @@ class DeltaStatementsOperator(StatementResultsOperator):
             raise self.invalid(f"{', '.join(taken)} cannot be a name: the task has another XCom of this name")
 
     def statement(self) -> Statement:
-        """The statements as one value."""
+        """The statements as one ``SequenceStatement``."""
         given = self.statements
         if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
             raise self.invalid(f"statements must be a list or a mapping of names, found {given!r:.100}")
@@ -77,14 +77,14 @@ class DeltaStatementsOperator(StatementResultsOperator):
         return SequenceStatement(statements=tuple(given))
 
     def _described_tables(self, resolved: Statement) -> tuple[str, ...]:
-        """The tables of statements that name them in the catalog."""
+        """URIs of the tables that statements give by their names in the catalog."""
         given, hook = cast("SequenceStatement", self.statement()), self.hook
         pairs = zip(given.statements, cast("SequenceStatement", resolved).statements, strict=True)
         named_uris = {member.table: None for named, member in pairs if hook.table_name(named.table) is not None}
         return tuple(table for table in named_uris if table != resolved.table)
 
     def _published(self, document: ResultDocument) -> ResultDocument:
-        """As of every operator: the table of each statement that names it."""
+        """As in every operator, for the table of each statement that gives it by name."""
         return with_publications_of_statements(self.hook, cast("SequenceStatement", self.statement()), document)
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
@@ -93,5 +93,5 @@ class DeltaStatementsOperator(StatementResultsOperator):
         return super()._perform(attempt, context)
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
-        """None: a commit is one of several, and the job finds where to go on."""
+        """None: there may be several commits, and the job itself finds where to continue."""
         return None

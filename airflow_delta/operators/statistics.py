@@ -1,4 +1,4 @@
-"""Statistics of files as a task."""
+"""Recomputing file statistics as a task."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class DeltaRecomputeStatisticsOperator(DeltaCoreOperator):
 
     Args:
         table: URI of the table's root (templated).
-        where: Only files that can hold rows for which this SQL is true (templated). Default: all files.
-        missing_only: Only files that have none (templated).
+        where: Condition, as Spark SQL: only files that can hold matching rows are read (templated). Default: all files.
+        missing_only: Only files without statistics (templated).
         dry_run: Read the files, but commit nothing (templated).
     """
 

@@ -14,7 +14,7 @@ from airflow_delta.hooks.errors import SparkTargetError
 from airflow_delta.hooks.spark_target import SparkTarget
 
 UPLOAD_PATH = "spark.kubernetes.file.upload.path"
-"""Where spark-submit puts local files so that a driver in a pod finds them."""
+"""Spark setting: the location to which ``spark-submit`` uploads local files for a driver in a pod."""
 
 NAMESPACE = "spark.kubernetes.namespace"
 
@@ -25,21 +25,21 @@ _NO_WAITING = {
 _DRIVER_MEMORY = ("spark.driver.memoryOverheadFactor", "spark.driver.memoryOverhead")
 
 LONGEST_ARGUMENT = 100 << 10
-"""Bytes above which a spec is sent as a file: Linux takes no argument of more than 128 KiB."""
+"""Most bytes of a job spec as an argument; a longer one is sent as a file, as Linux limits an argument to 128 KiB."""
 
 
 def submit_conf(conf: Mapping[str, Any] | None, target: SparkTarget, *, defers: bool) -> dict[str, Any]:
-    """The configuration of a submit: the user's, below it what the target needs.
+    """The Spark settings of a submit: the user's settings plus those that the target needs.
 
     Args:
         conf: The user's settings.
         target: Where the job goes.
-        defers: Whether ``spark-submit`` is to end as soon as the cluster has the job.
+        defers: Whether ``spark-submit`` should end as soon as the cluster has accepted the job.
     """
     given = dict(conf or {})
     ours: dict[str, Any] = {}
     if target.is_yarn_cluster and not any(name in given for name in _DRIVER_MEMORY):
-        # The log's state lies outside of the driver's heap; Kubernetes gives Python drivers that much anyway.
+        # The state of the log (Arrow) lies outside of the driver's heap; on Kubernetes, this is the default for Python drivers.
         ours["spark.driver.memoryOverheadFactor"] = "0.4"
     if defers:
         ours |= _NO_WAITING["kubernetes" if target.is_kubernetes else "yarn"]
@@ -49,9 +49,9 @@ def submit_conf(conf: Mapping[str, Any] | None, target: SparkTarget, *, defers: 
 
 
 def driver_python(target: SparkTarget, environment: Mapping[str, str]) -> dict[str, str]:
-    """The Python of the driver beside the worker: the worker's own, which has what the job needs, unless one is named.
+    """The variable that makes a driver beside the worker use the worker's Python; empty if the environment names a Python.
 
-    Executors elsewhere have the Python that ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names, ``python3`` by default.
+    Executors on other machines use the Python of ``PYSPARK_PYTHON`` or ``spark.pyspark.python``, by default ``python3``.
     """
     if target.is_cluster_mode or not environment.keys().isdisjoint({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}):
         return {}
@@ -59,12 +59,12 @@ def driver_python(target: SparkTarget, environment: Mapping[str, str]) -> dict[s
 
 
 def spec_argument(text: str, token: str, private: Path, target: SparkTarget) -> tuple[str, str | None]:
-    """What follows ``--spec``, and the file to send along to the driver, if the text is too long for an argument.
+    """The value of ``--spec``, and the file to send to the driver if the text is too long for an argument, else None.
 
     Args:
         text: The spec as JSON.
-        token: The task's, by which a retry finds the driver: see ``hooks.orphans``.
-        private: A directory of this user alone.
+        token: The task's idempotency token, by which a retry finds the driver (see ``hooks.orphans``).
+        private: A directory that only this user can access.
         target: Where the job goes.
     """
     if len(text.encode()) <= LONGEST_ARGUMENT:
@@ -75,10 +75,10 @@ def spec_argument(text: str, token: str, private: Path, target: SparkTarget) -> 
 
 
 def check_uploads(conn_id: str, target: SparkTarget, conf: Mapping[str, Any], properties_file: str | None) -> None:
-    """Check that a driver in a pod will find the files that are on this machine.
+    """Check that a driver in a pod will get the files that are on this machine.
 
     Raises:
-        SparkTargetError: Nothing configures where ``spark-submit`` uploads them.
+        SparkTargetError: No upload location is configured for ``spark-submit``.
     """
     if not (target.is_kubernetes and target.is_cluster_mode) or conf.get(UPLOAD_PATH):
         return
@@ -91,7 +91,7 @@ def check_uploads(conn_id: str, target: SparkTarget, conf: Mapping[str, Any], pr
 
 
 def _property_files(given: str | None, binary: str | None) -> list[Path]:
-    """The files that ``spark-submit`` takes settings from."""
+    """The files from which ``spark-submit`` reads settings."""
     if given is not None:
         return [Path(given)]
     pyspark, found = find_spec("pyspark"), binary or shutil.which("spark-submit")

@@ -1,4 +1,4 @@
-"""Arguments of a submit, refused before ``spark-submit`` or Airflow's hook meets them."""
+"""Checks of the arguments of a submit, before ``spark-submit`` or Airflow's hook gets them."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _TEXTS = (
 
 
 def refuse_another_job(operator: DeltaJobOperator) -> None:
-    """Raise ``InvalidStatementError`` where an operator was given a job, beside the one that it submits."""
+    """Raise ``InvalidStatementError`` if an operator was given a job other than the one that it submits."""
     if given := [name for name in _OF_A_JOB if operator.argument(name)]:
         detail = f"it submits a job of its own, and takes no {' and no '.join(given)}; use SparkSubmitOperator for another job"
         raise operator.invalid(detail)
 
 
 def check_submit_arguments(operator: DeltaJobOperator) -> None:
-    """Check the arguments of the submit, as far as they are known. No value is shown that may hold a secret.
+    """Check the arguments of the submit, as far as they are known. Errors show no value that may hold a secret.
 
     Raises:
-        InvalidStatementError: One of them is of another kind than it must be, or Spark would split the name of ``code_uri``.
+        InvalidStatementError: An argument has the wrong type, ``deploy_mode`` is unknown, or Spark would split ``code_uri``.
         RelativePathError: ``code_uri`` or ``scratch_uri`` is relative.
     """
     known = without_run(operator)

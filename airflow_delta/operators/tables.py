@@ -13,23 +13,23 @@ from airflow_delta.hooks.delta import DeltaHook
 
 
 class DeltaTablesOperator(CheckedArguments, BaseOperator):
-    """Find the Delta tables below a folder, and return their URIs, sorted: one task for each of them with ``.expand``.
+    """Find the Delta tables below a folder, and return their URIs, sorted; ``.expand`` over them runs one task per table.
 
     For example::
 
         tables = DeltaTablesOperator(task_id="tables", root="s3://lake/silver")
         DeltaMaintenanceOperator.partial(task_id="maintain").expand(table=tables.output)
 
-    What has a ``_delta_log`` is a table, and is not looked into; folders that begin with ``_`` or a dot are skipped. Airflow
-    maps over at most ``[core] max_map_length`` tables (1,024 unless configured). No Spark is started.
+    A folder with a ``_delta_log`` is a table, and is not searched for other tables; folders whose names begin with ``_`` or a
+    dot are skipped. Airflow maps over at most ``[core] max_map_length`` tables (1,024 unless configured). No Spark is started.
 
     Args:
-        root: URI of the folder, or its name below the table root of the connection (templated).
-        pattern: Glob of the tables' paths below the folder, such as ``sales_*/*``; without a slash it is a glob of their names,
-            in any folder (templated). Default: all.
-        max_depth: Levels of folders below the root that are searched (templated).
+        root: URI of the folder, or its path below the connection's table root (templated).
+        pattern: Glob for the tables' paths below the folder, such as ``sales_*/*``; a glob without a slash matches names in any
+            folder (templated). Default: all tables.
+        max_depth: Number of folder levels below the root that are searched (templated). Default: 3.
         delta_conn_id: The ``delta`` connection (templated).
-        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
+        retry_policy: Which errors are retried. Default: those that another try may overcome.
     """
 
     template_fields: Sequence[str] = ("root", "pattern", "max_depth", "delta_conn_id")
@@ -62,7 +62,7 @@ class DeltaTablesOperator(CheckedArguments, BaseOperator):
         """Return the URIs of the tables.
 
         Raises:
-            TablesNotVisibleError: Workers do not see the tables of this connection.
+            TablesNotVisibleError: Workers have no access to the tables of this connection.
         """
         from airflow_delta.core.operations.table_search import find_tables
 
@@ -71,7 +71,7 @@ class DeltaTablesOperator(CheckedArguments, BaseOperator):
         found = find_tables(store, pattern=self.pattern, max_depth=self.max_depth)
         if found:
             self.log.info("Found %s tables below %s", len(found), store.table_uri)
-        else:  # as a folder that is not there has none either, in an object store
+        else:  # in an object store, a folder that does not exist looks empty, too
             text = "Found no tables below %s (pattern=%r, max_depth=%s): tasks that are mapped over them will be skipped"
             self.log.warning(text, store.table_uri, self.pattern, self.max_depth)
         return [f"{store.table_uri}/{path}" if path else store.table_uri for path in found]

@@ -1,4 +1,4 @@
-"""``@task.delta``: a Python function as a task that writes the rows it returns."""
+"""``@task.delta``: a Python function as a task that writes the rows which the function returns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from airflow_delta.core.statements.function_text import check_parameters
 from airflow_delta.operators.python import DeltaPythonOperator
 
 
-class _DeltaDecoratedOperator(DecoratedOperator, DeltaPythonOperator):  # type: ignore[misc]  # one takes no text
+class _DeltaDecoratedOperator(DecoratedOperator, DeltaPythonOperator):  # type: ignore[misc]  # bases differ in python_callable
     """The task that a decorated function becomes when it is called; the call's arguments are ``op_kwargs``."""
 
     custom_operator_name = "@task.delta"
     template_fields: Sequence[str] = DeltaPythonOperator.template_fields
     template_fields_renderers: ClassVar[dict[str, str]] = DeltaPythonOperator.template_fields_renderers
     xcom_push: ClassVar[None] = None
-    """Airflow 3.0 hands it to what never calls it, and fails where an operator of its SDK has none."""
+    """Airflow 3.0 reads this attribute of an operator without using it, and fails if an operator of its SDK lacks it."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class _DeltaDecoratedOperator(DecoratedOperator, DeltaPythonOperator):  # type: 
         **kwargs: Any,
     ) -> None:
         check_parameters(python_callable)
-        called = partial(python_callable, None)  # what is left for the caller's arguments
+        called = partial(python_callable, None)  # without the first parameter, spark
         named = _named(called, op_args or (), op_kwargs or {})
         super().__init__(
             python_callable=called,
@@ -56,8 +56,8 @@ def delta_task(
         daily(flights=TableSource("/lake/flights"), day="{{ ds }}")
 
     Args:
-        python_callable: The function; the decorator's own arguments are those of ``DeltaPythonOperator``.
-        multiple_outputs: Also push the members of the result, such as ``version``, as XComs of their own.
+        python_callable: The function, whose first parameter is ``spark``.
+        multiple_outputs: Also push each member of the result, such as ``version``, as an XCom.
         **kwargs: Arguments of ``DeltaPythonOperator``.
     """
     return task_decorator_factory(

@@ -14,13 +14,14 @@ class DeltaUpdateOperator(DeltaJobOperator):
     """Update rows of a Delta table, as one commit.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection (templated).
-        assignments: Column to Spark SQL over the row as it was (templated).
-        where: Which rows: Spark SQL over the table's columns (templated). Default: all.
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
+            (templated).
+        assignments: New values by column, as Spark SQL over the row before the update (templated).
+        where: Condition on the rows to update: Spark SQL over the table's columns (templated). Default: all rows.
         expect: Data-quality checks on the updated rows, as Spark SQL (templated); if one fails, nothing is committed.
         dry_run: Plan and check, but commit nothing (templated).
-        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
-            and nobody sees it before (templated). Default: ``"now"``.
+        publish: ``"later"`` stages the commit, invisible to readers until ``DeltaPublishOperator`` makes it from the handle in
+            the XCom ``delta_staged`` (templated). Default: ``"now"``.
     """
 
     statement_type = UpdateStatement

@@ -11,19 +11,20 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaVacuumOperator(DeltaCoreOperator):
-    """Delete the files that no retained version of a Delta table needs. By default it only lists them.
+    """Delete the files that no retained version of a Delta table needs. By default, they are only listed.
 
-    What a DAG run has pinned stays until the run has ended; ``details["pins"]`` of the result lists the pins and their holders.
+    Files of versions that a DAG run has pinned stay until the run has ended; the result's ``details["pins"]`` lists the pins
+    and their holders.
 
     Args:
         table: URI of the table's root (templated).
-        retention_hours: Keep files that were removed in the last so many hours (templated). Default: the table's
+        retention_hours: Keep files that were removed within this many hours (templated). Default: the table's
             ``delta.deletedFileRetentionDuration``, or a week.
-        dry_run: List, but delete nothing (templated). Default: True.
+        dry_run: List the files, but delete nothing (templated). Default: True.
         enforce_retention: Refuse a retention below the table's, which would break readers and time travel (templated).
-        lite: Look only at the files that commits since the last vacuum removed, instead of listing the table (templated).
-        inventory: Look only at the files that this Parquet file names (templated): ``path``, ``length``, ``isDir`` and
-            ``modificationTime``, as in inventories of S3 and Azure.
+        lite: Consider only files that commits since the last vacuum have removed, instead of listing the table (templated).
+        inventory: Consider only the files that this Parquet file lists (templated), with the columns ``path``, ``length``,
+            ``isDir`` and ``modificationTime``, as in inventories of S3 and Azure.
     """
 
     statement_type = VacuumStatement

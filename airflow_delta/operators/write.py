@@ -11,10 +11,10 @@ from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator
 
 
 class DeltaWriteOperator(DeltaWrittenRowsOperator):
-    """Write the rows of a source into a Delta table, as one commit; the first write makes the table.
+    """Write the rows of a source into a Delta table, as one commit; the first write creates the table.
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
-    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish``, too
     (``help(airflow_delta.operators.written_rows.DeltaWrittenRowsOperator)``).
 
     Args:
@@ -31,5 +31,5 @@ class DeltaWriteOperator(DeltaWrittenRowsOperator):
         self.source_version = source_version
 
     def rows(self) -> Source:
-        """The source, pinned where a version is given."""
+        """The source, at ``source_version`` if that is given."""
         return source_of(self.source, self.source_version)

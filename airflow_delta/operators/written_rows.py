@@ -1,4 +1,4 @@
-"""The base of the operators that write rows."""
+"""Base of the operators that write rows."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.job import DeltaJobOperator
 
 _OF_WRITES = argument_names(WriteStatement, but=("source", "expect", "dry_run", "publish"))
-"""What only a write takes."""
+"""Arguments that only a write has, and a merge has not."""
 
 
 class DeltaWrittenRowsOperator(DeltaJobOperator):
-    """Write rows into a Delta table, as one commit; the first write makes the table.
+    """Write rows into a Delta table, as one commit; the first write creates the table.
 
     Args:
-        mode: ``append``, ``overwrite``, ``replace_where``, ``dynamic_overwrite`` (the partitions that rows come into are
-            replaced), ``create`` (there must be no table) or ``create_or_replace`` (columns, partitioning and properties too;
-            the history stays) (templated).
-        replace_where: Spark SQL over the table's columns: the rows that are replaced; every written row must satisfy it
-            (templated). Only with the mode ``replace_where``. No file is opened where partition columns alone decide it.
-        partition_by: Partition columns when the table is made (templated).
-        cluster_by: Clustering columns when the table is made, at most four; not together with ``partition_by`` (templated).
-        merge_schema: Add the columns that only the rows have to the table, at any depth (templated).
-        overwrite_schema: Give the table the columns and the partitioning of the rows (templated). Only with the mode
+        mode: ``append``, ``overwrite``, ``replace_where``, ``dynamic_overwrite`` (replaces the partitions that get rows),
+            ``create`` (the table must not exist) or ``create_or_replace`` (replaces columns, partitioning and properties, too,
+            but keeps the history) (templated).
+        replace_where: Condition on the rows that are replaced, as Spark SQL over the table's columns; every written row must
+            satisfy it, too (templated). Only with the mode ``replace_where``. With a condition on partition columns only, no
+            file of the table is read.
+        partition_by: Partition columns, when the write creates or replaces the table (templated).
+        cluster_by: Clustering columns, when the write creates or replaces the table: at most four, not together with
+            ``partition_by`` (templated).
+        merge_schema: Add columns that only the rows have to the table, at any depth (templated).
+        overwrite_schema: Replace the table's columns and partitioning by those of the rows (templated). Only with the mode
             ``overwrite``.
-        by_position: The first column of the rows is the table's first, and so on, whatever they are called (templated). There
-            must be a table, and as many columns as it has.
+        by_position: Match the columns of the rows to those of the table by position instead of by name (templated). The table
+            must exist, and the rows must have as many columns.
         expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
-        properties: Table properties when the table is made (templated).
-        txn: Name of an application and a number that grows with each of its writes (templated): a write whose number is not
-            greater than the table's last one for that application commits nothing.
-        user_metadata: Text that the commit carries for people (templated).
+        properties: Table properties, when the write creates or replaces the table (templated).
+        txn: Id of an application and a number that grows with each of its writes (templated): a write commits nothing if its
+            number is not greater than the last one that the table has recorded for the application.
+        user_metadata: Free text that the commit records for people to read (templated).
         dry_run: Check, but commit nothing (templated).
-        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
-            and nobody sees the rows before (templated). Default: ``"now"``.
+        publish: ``"later"`` stages the commit, invisible to readers until ``DeltaPublishOperator`` makes it from the handle in
+            the XCom ``delta_staged`` (templated). Default: ``"now"``.
     """
 
     statement_type = WriteStatement
@@ -78,13 +80,13 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
 
     @abstractmethod
     def rows(self) -> Source:
-        """Where the rows come from, made from the rendered arguments."""
+        """The source of the rows, made from the rendered arguments."""
 
     def statement(self) -> Statement:
-        """What the job is to do, made from the rendered arguments."""
+        """The statement, made from the rendered arguments."""
         return self._statement(source=self.rows())
 
 
 def given_for_writes(operator: DeltaWrittenRowsOperator) -> list[str]:
-    """The names of the arguments that say how rows are written, and that are given."""
+    """Names of the given arguments that only a write takes."""
     return [name for name in _OF_WRITES if getattr(operator, name) not in (None, False, "append", (), {})]

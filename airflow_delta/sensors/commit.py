@@ -26,54 +26,57 @@ if TYPE_CHECKING:
     from airflow_delta.watch.commit_watch import CommitWatch
 
 _BEGINNINGS = ("min_version", "after_version", "after_timestamp", "during", "since", "run_of", "fresh_within")
-"""The arguments that define where to begin."""
+"""The arguments that define the commit from which the sensor looks; exactly one must be given."""
 
 _CONDITIONS = ("operations", "partitions", "data_change_only", "min_rows")
-"""The arguments that leave out some commits from there on."""
+"""The arguments that filter the commits from there on."""
 
 
 class DeltaCommitSensor(DeltaWaitSensor):
     """Wait for a commit to a Delta table, and return its version. A missing table is waited for.
 
     Give exactly one beginning: ``min_version``, ``after_version``, ``after_timestamp``, ``during``, ``since``, ``run_of`` or
-    ``fresh_within``. Without more, any commit will do, and the table's latest version is returned (of ``during``, the
-    interval's latest).
-    With ``operations``, ``partitions``, ``data_change_only`` or ``min_rows``, the commits from there on are read, each of them
-    once, also over retries and reschedules; the version of the commit that fulfills the wait is returned.
+    ``fresh_within``. Without further conditions, any commit fulfills the wait, and the table's latest version is returned (with
+    ``during``, the latest version of the interval). With ``operations``, ``partitions``, ``data_change_only`` or ``min_rows``,
+    the commits from there on are read, each of them once, even over retries and reschedules; the version of the commit that
+    fulfills the wait is returned.
 
-    When commits were cleaned up before the sensor could read them, and none of those left fulfills the wait, the task fails
-    with ``CommitsCleanedUpError`` instead of waiting for what may be gone: it polls too seldom, or begins too early. For a
-    plain version, a checkpoint of a later one is proof enough.
+    If commits were cleaned up before the sensor could read them, and no remaining commit fulfills the wait, the task fails with
+    ``CommitsCleanedUpError``, because the awaited commit may be among them: the sensor polls too seldom, or begins too early. A
+    wait for a version alone is fulfilled by a checkpoint of a later version, too.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection (templated).
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
+            (templated).
         delta_conn_id: The ``delta`` connection (templated).
         min_version: Wait for this version or a later one (templated).
         after_version: Wait for a version after this one (templated).
         after_timestamp: Wait for a commit later than this time (templated), such as ``"{{ data_interval_start }}"``: a datetime
-            (UTC where it has no zone), ISO text or milliseconds since the epoch. The time of a commit is the table's own: the
-            in-commit timestamp where it has these, else the time of the commit's file.
-        during: Wait for a commit of an interval (templated), from its start to before its end, such as that of the DAG run:
-            ``("{{ data_interval_start }}", "{{ data_interval_end }}")``. Once a later commit exists and none of the interval
-            fulfills the wait, the task fails with ``CommitWindowPassedError``.
-        since: ``"first_poke"`` waits for a commit after the first poke (templated), and misses what was committed before that:
-            ``after_timestamp`` does not. Retries and reschedules keep that version, a cleared task takes a new one.
-        run_of: Wait for the commit of a DAG run (templated): ``{"dag_id": ..., "logical_date": ...}`` or ``run_id``, and
-            ``task_id`` and ``map_index`` where it has several; a commit that was staged is of the run that staged it, and of
-            the one that published it. All commits that the log holds are searched, from the oldest on:
-            where the run was cleared, or the logical date has several runs, the first commit is found. A task that commits
-            nothing, such as a MERGE without matches, is never found.
-        fresh_within: Wait until the table's data is at most so old (templated): until a commit that changes rows was made in
-            the time before the poke, such as ``"2h"``, ``"90 min"``, ``"1 day 12 hours"`` or a timedelta. With a short
-            ``timeout`` it is a check for staleness. Not with ``min_rows``.
-        operations: Wait for one of these operations (templated): Delta's names, such as ``"MERGE"``.
+            (UTC if it has no time zone), ISO 8601 text or milliseconds since the epoch. The time of a commit is its in-commit
+            timestamp if the table has these, else the modification time of the commit's file.
+        during: Wait for a commit in an interval (templated) that includes its start, but not its end, such as the DAG run's
+            data interval: ``("{{ data_interval_start }}", "{{ data_interval_end }}")``. Once a later commit exists and no
+            commit in the interval fulfills the wait, the task fails with ``CommitWindowPassedError``.
+        since: ``"first_poke"`` waits for a commit after the first poke (templated). It misses commits before that poke; use
+            ``after_timestamp`` if they count. Retries and reschedules keep the version of the first poke, a cleared task takes
+            a new one.
+        run_of: Wait for the commit of a DAG run (templated): ``{"dag_id": ..., "logical_date": ...}`` or ``run_id``, plus
+            ``task_id`` and ``map_index`` if the run makes several commits. A staged commit belongs to the run that staged it
+            and to the run that published it. All commits in the log are searched, from the oldest on: if the run was cleared,
+            or there are several runs with the logical date, the first commit is found. A task that commits nothing, such as a
+            MERGE without matches, is never found.
+        fresh_within: Wait until the table's data is at most this old (templated), such as ``"2h"``, ``"90 min"``, ``"1 day 12
+            hours"`` or a timedelta: until a commit that changes rows was made within that time before a poke. With a short
+            ``timeout``, it checks for staleness. Not together with ``min_rows``.
+        operations: Wait for one of these operations (templated), by the names in Delta's commit information, such as
+            ``"MERGE"``.
         partitions: Wait for a commit that adds or removes files in partitions for which this predicate holds (templated), such
             as ``"day = DATE'{{ ds }}'"``.
-        data_change_only: Skip commits that change no row, such as those of OPTIMIZE and VACUUM (templated).
-        min_rows: Wait until the matching commits have inserted, updated or deleted so many rows together (templated), by their
-            metrics, or by the rows of the files they added where the writer left none.
+        data_change_only: Skip commits that change no rows, such as those of OPTIMIZE and VACUUM (templated).
+        min_rows: Wait until the matching commits together have inserted, updated or deleted this many rows (templated), by
+            their metrics; for a commit without metrics, the rows of the files that it added count.
         deferrable: Wait in the triggerer, without a worker (templated).
-        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
+        retry_policy: Which errors are retried. Default: those that another try may overcome.
     """
 
     template_fields: Sequence[str] = (
@@ -126,10 +129,10 @@ class DeltaCommitSensor(DeltaWaitSensor):
         self._has_missed_name = False
 
     def check_arguments(self) -> None:
-        """Refuse a wait without a beginning, or with two, and one that no commit can fulfill.
+        """Refuse a wait without a beginning or with several, and a wait that no commit can fulfill.
 
         Raises:
-            InvalidStatementError: The arguments do not define one wait.
+            InvalidStatementError: The arguments do not define a valid wait.
         """
         super().check_arguments()
         if len(self._begins) != 1:
@@ -144,11 +147,11 @@ class DeltaCommitSensor(DeltaWaitSensor):
         if not any(_has_template(getattr(known, name)) for name in names):
             known.requested_wait()
         elif isinstance(known.run_of, Mapping):
-            CommitFilter.of(run=known.run_of)  # refuses what is no member of a run
+            CommitFilter.of(run=known.run_of)  # refuses keys that do not identify a run
 
     def begin(self, context: Context) -> CommitWatch:
-        """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
-        from airflow_delta.watch.commit_watch import CommitWatch, head_version  # noqa: PLC0415 - DAG files need no log
+        """The watch, from the stored progress of this task run on, or else from the beginning that the arguments define."""
+        from airflow_delta.watch.commit_watch import CommitWatch, head_version  # noqa: PLC0415 - DAG files do not need it
 
         wait, thorough = replace(self.requested_wait(), is_since_poke=self.since is not None), True
         try:
@@ -169,7 +172,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         return CommitWatch(store, wait, thorough=thorough)
 
     def _poke_without_name(self, context: Context, requested: CommitWait) -> None:
-        """Where the first poke counts and finds no name, keep that there was no table: its first commit comes later."""
+        """For ``since``: store that the first poke found no table, so that the table's first commit fulfills the wait."""
         if self.since is None or self._has_missed_name:
             return
         try:
@@ -182,7 +185,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
         self._has_missed_name = True
 
     def _is_stored(self, requested: CommitWait) -> bool:
-        """Whether there is progress to be kept between two processes of this task run."""
+        """Whether progress has to be kept between the processes of this task run."""
         return self.since is not None or requested.window is not None or not requested.is_for_any
 
     def _loaded(self, context: Context) -> Mapping[str, int]:
@@ -195,11 +198,11 @@ class DeltaCommitSensor(DeltaWaitSensor):
             return {}
 
     def question(self) -> Any:
-        """The requested wait."""
+        """The requested wait as JSON values."""
         return [self.since, self.requested_wait().to_json()]
 
     def requested_wait(self) -> CommitWait:
-        """The wait of the arguments; of ``since="first_poke"``, the version of the first poke is not known here.
+        """The wait that the arguments define; with ``since="first_poke"``, still without the version of the first poke.
 
         Raises:
             InvalidStatementError: An argument is invalid, or holds a template that was not rendered.
@@ -241,7 +244,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
 
 
 def _has_template(value: Any) -> bool:
-    """Whether the value, or a member of it, is a template that is not rendered."""
+    """Whether the value, or a member of it, is a template that has not been rendered."""
     if isinstance(value, Mapping):
         return any(map(is_template, value.values()))
     return any(map(is_template, value if isinstance(value, list | tuple) else (value,)))

@@ -25,17 +25,19 @@ if TYPE_CHECKING:
 class DeltaPartitionSensor(DeltaWaitSensor):
     """Wait until partitions of a Delta table hold enough rows, and return the version. A missing table is waited for.
 
-    Rows are counted by the log, without opening a data file, whichever commits they came with: a partition that was filled
-    before the sensor started counts, and one that was emptied does not. ``DeltaCommitSensor`` waits for what commits change.
+    Rows are counted from the log, without reading data files, whichever commits added them: a partition that was filled before
+    the sensor started counts, and one that was emptied does not. To wait for changes by commits, use ``DeltaCommitSensor``.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection (templated).
-        partitions: Which partitions: a predicate over partition columns (templated), such as ``"day = DATE'{{ ds }}'"``.
-        min_rows: How many rows they must hold together (templated). Default: 1, so that one of them exists. A file whose
-            writer left no number of rows counts as one row.
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
+            (templated).
+        partitions: Predicate over partition columns that selects the partitions (templated), such as ``"day = DATE'{{ ds
+            }}'"``.
+        min_rows: How many rows the partitions must hold together (templated). Default: 1, so that one of them exists. A file
+            without a number of rows in its statistics counts as one row.
         delta_conn_id: The ``delta`` connection (templated).
         deferrable: Wait in the triggerer, without a worker (templated).
-        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
+        retry_policy: Which errors are retried. Default: those that another try may overcome.
     """
 
     template_fields: Sequence[str] = (*DeltaWaitSensor.template_fields, "partitions", "min_rows")
@@ -47,10 +49,10 @@ class DeltaPartitionSensor(DeltaWaitSensor):
         self.min_rows: Any = min_rows
 
     def check_arguments(self) -> None:
-        """Refuse a condition that is empty, and a number of rows that every table has.
+        """Refuse an empty predicate, and a number of rows below 1.
 
         Raises:
-            InvalidStatementError: As said.
+            InvalidStatementError: ``partitions`` is empty, or ``min_rows`` is less than 1.
         """
         super().check_arguments()
         known = without_run(self)
@@ -59,7 +61,7 @@ class DeltaPartitionSensor(DeltaWaitSensor):
             raise self.invalid(f"min_rows must be at least 1, found {known.min_rows}")
 
     def begin(self, context: Context) -> PartitionWatch:
-        """The watch of this task run: a version that an earlier process has counted is not counted again."""
+        """The watch of this task run: versions whose rows an earlier process has counted are not read again."""
         from airflow_delta.watch.partition_watch import PartitionWatch  # noqa: PLC0415 - DAG files need no log
 
         self.check_arguments()
@@ -69,16 +71,16 @@ class DeltaPartitionSensor(DeltaWaitSensor):
         try:
             progress = self.progress(context).load()
             wait = replace(wait, after=progress.get("after", NO_TABLE), written=progress.get("written"))
-        except Exception as error:  # noqa: BLE001 - the progress only saves reading
+        except Exception as error:  # noqa: BLE001 - progress only saves reading
             self.log.info("the log is read from the beginning: %s", printable(str(error)))
         return PartitionWatch(store, wait)
 
     def question(self) -> Any:
-        """The condition and the number of rows."""
+        """The predicate and the number of rows."""
         return [self.partitions, self.min_rows]
 
     def found_instead(self) -> str:
-        """The rows that there are, and in which version."""
+        """The number of rows that match, and the latest version."""
         from airflow_delta.watch.partition_watch import rows_in  # noqa: PLC0415 - DAG files need no log
 
         latest = super().found_instead()

@@ -1,4 +1,4 @@
-"""What a wait has seen, kept between the processes of one task run."""
+"""The progress of a wait, kept between the processes of one task run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STATE_KEY = "airflow_delta.wait"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredProgress:
-    """The memory of a sensor's task run: over retries and reschedules, until the task is cleared or asks something else.
+    """The progress of a sensor's task run, kept over retries and reschedules until the task is cleared or its wait changes.
 
     Attributes:
-        store: Where it is kept.
-        asked: A digest of the question: another one never continues from the progress of a former one.
-        clears: How often the task was cleared.
+        store: The state store that keeps it.
+        asked: Digest of table and wait: another wait never continues from the progress of an earlier one.
+        clears: ``ti.max_tries``, which changes when the task is cleared.
     """
 
     store: StateStore
@@ -33,12 +33,12 @@ class StoredProgress:
 
     @classmethod
     def of_task(cls, context: Context, hook: DeltaHook, table: str, question: Any) -> Self:
-        """The memory of this task run, of a question that JSON can say."""
+        """The stored progress of this task run for a wait, given as JSON values."""
         digest = hashlib.sha256(json.dumps([table, question], sort_keys=True).encode()).hexdigest()[:16]
         return cls(store=task_state(context, hook, table, kept="month"), asked=digest, clears=context["ti"].max_tries)
 
     def load(self) -> Mapping[str, int]:
-        """What was saved last; empty for nothing."""
+        """The progress that was saved last; empty if there was nothing saved for this wait."""
         stored = dict(self.store.get(STATE_KEY) or {})
         is_of_this = (stored.pop("generation", None), stored.pop("asked", None)) == (self.clears, self.asked)
         return stored if is_of_this else {}

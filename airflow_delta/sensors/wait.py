@@ -1,4 +1,4 @@
-"""The base of the sensors: waiting for a table here, or in the triggerer."""
+"""Base of the sensors: waiting for a table in the worker or in the triggerer."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
 
 class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
-    """Wait until a Delta table has what is waited for, and return its version. A missing table, or name, is waited for.
+    """Wait until a Delta table fulfills a condition, and return its version. A missing table or name is waited for.
 
-    Of Airflow's own arguments, ``soft_fail`` is for the ``timeout``, ``never_fail`` for errors too, here and in the triggerer;
-    ``silent_fail`` is for the worker.
+    Of Airflow's own arguments, ``soft_fail`` skips the task on ``timeout`` and ``never_fail`` also on errors, both in the
+    worker and in the triggerer; ``silent_fail`` only has an effect in the worker.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection (templated).
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog
+            (templated).
         delta_conn_id: The ``delta`` connection (templated).
         deferrable: Wait in the triggerer, without a worker (templated).
-        retry_policy: Which errors are tried again. Default: those that another try may overcome, such as a lost race.
+        retry_policy: Which errors are retried. Default: those that another try may overcome.
     """
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "deferrable")
@@ -56,10 +57,10 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         self._watch: Any = None
 
     def check_arguments(self) -> None:
-        """Refuse a table without a name, and polls of the triggerer without a pause between them.
+        """Refuse an empty ``table``, and in the triggerer a ``poke_interval`` that is not above 0 seconds.
 
         Raises:
-            InvalidStatementError: As said.
+            InvalidStatementError: One of the two is invalid.
         """
         require_text(type(self).__name__, "table", without_run(self).table)
         if self.deferrable is True and self.poke_interval <= 0:
@@ -70,15 +71,15 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         """The watch of this task run."""
 
     def progress(self, context: Context) -> StoredProgress:
-        """What this task run has seen of the table, kept between its processes."""
+        """The stored progress of this task run, kept between its processes."""
         return StoredProgress.of_task(context, DeltaHook(self.delta_conn_id), self.table, self.question())
 
     @abstractmethod
     def question(self) -> Any:
-        """What is waited for, as JSON values: progress with one question is none with another."""
+        """The awaited condition as JSON values: stored progress only counts for the same condition."""
 
     def poll(self, watch: Watch, context: Context) -> int | None:
-        """The version that fulfills the wait, if there is one; the progress of the search is stored."""
+        """The version that fulfills the wait, or None; stores the progress of the search."""
         before = watch.wait
         try:
             return watch.poll()
@@ -86,11 +87,11 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
             if watch.wait != before:
                 try:
                     self.progress(context).save(watch.wait.progress)
-                except Exception as error:  # noqa: BLE001 - the progress only saves reading
+                except Exception as error:  # noqa: BLE001 - progress only saves reading
                     self.log.info("a retry will read the log again: %s", printable(str(error)))
 
     def execute(self, context: Context) -> Any:
-        """Wait here, or in the triggerer after a first poke."""
+        """Wait in the worker or, after a first poke, in the triggerer."""
         with self._found_at_timeout():
             return self._wait(context)
 
@@ -102,7 +103,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
                 watch: Watch = self.begin(context)
                 version = self.poll(watch, context)
         except TableNameNotFoundError:
-            return super().execute(context)  # a trigger needs the table; what waits for its name is a worker
+            return super().execute(context)  # a trigger needs the table's location; the worker waits for the name
         if version is not None:
             self.log.info("Version %s of %s fulfills the wait", version, self.table)
             return version
@@ -121,31 +122,31 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         )
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """As of every sensor, whose ``soft_fail`` skips what ``execute_complete`` raises as an error of Airflow."""
+        """As in every sensor; with ``soft_fail``, Airflow skips the task if ``execute_complete`` raises one of its errors."""
         with self._found_at_timeout():
             return super().resume_execution(next_method, next_kwargs, context)
 
     @contextmanager
     def _found_at_timeout(self) -> Iterator[None]:
-        """Log at the end of the ``timeout`` what there is in place of what was waited for: Airflow says how long it was."""
+        """When the ``timeout`` ends the wait, log the table's current state; Airflow logs how long the wait was."""
         try:
             yield
         except (AirflowSensorTimeout, AirflowSkipException) as ended:
             if self._is_timeout(ended):
                 try:
                     self.log.warning("The wait timed out; found: %s", printable(self.found_instead()))
-                except Exception as error:  # noqa: BLE001 - it is the timeout that ends the task
+                except Exception as error:  # noqa: BLE001 - the timeout must stay the task's error
                     self.log.warning("The wait timed out; the table cannot be read: %s", printable(str(error)))
             raise
 
     def _is_timeout(self, ended: Exception) -> bool:
-        """Whether this is the end of the ``timeout``: with ``soft_fail`` a skip, which names no other cause."""
+        """Whether the exception is due to ``timeout``; with ``soft_fail``, that is a skip without another cause."""
         cause = ended.__cause__
         is_skip = self.soft_fail and cause is None
         return is_skip or isinstance(ended, AirflowSensorTimeout) or isinstance(cause, AirflowSensorTimeout)
 
     def found_instead(self) -> str:
-        """What there is at the end of the timeout in place of what was waited for."""
+        """The table's current state, for the log at the end of the timeout."""
         from airflow_delta.core.delta_log import DeltaLog  # noqa: PLC0415 - DAG files need no log
 
         try:
@@ -158,7 +159,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
 
     @contextmanager
     def _never_failing(self) -> Iterator[None]:
-        """Skip the task on an error where ``never_fail`` is set, as Airflow does for ``poke``; a missing name is waited for."""
+        """With ``never_fail``, skip the task on an error, as Airflow does for ``poke``; a missing name is waited for."""
         try:
             yield
         except TableNameNotFoundError:
@@ -169,7 +170,7 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
             raise
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Poke once: a listing of the log's end the first time, then one probe for the next file."""
+        """Poke once. The first poke lists the end of the log; most others only probe for the next commit file."""
         try:
             self._watch = self._watch or self.begin(context)
         except TableNameNotFoundError as missing:
@@ -181,10 +182,10 @@ class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
         return PokeReturnValue(is_done=version is not None, xcom_value=version)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Return the version that the trigger found, or raise its error; with the error of an earlier try, wait anew."""
+        """Return the version that the trigger found, or raise its error; if the error is of an earlier try, wait again."""
         if "error" in event:
             if event.get("try_number") not in {None, context["ti"].try_number}:
-                return self._wait(context)  # on Airflow 3.0 a retry of a deferred task is resumed as the try before it was
+                return self._wait(context)  # Airflow 3.0 resumes a retry of a deferred task with the event of the try before
             error = event["error"]
             with self._never_failing():
                 raise DeltaError.from_json(error) or JobFailedError(

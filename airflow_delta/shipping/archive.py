@@ -12,7 +12,7 @@ from pathlib import Path
 from airflow_delta.core.vendored import VENDOR_FOLDER, VENDORED_PACKAGES
 
 SHIPPED_PACKAGES = ("core", "catalogs", "spark", "jobs")
-"""What a Spark driver and its workers need of ``airflow_delta``."""
+"""The packages of ``airflow_delta`` that a Spark driver and its Python workers need."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -23,7 +23,7 @@ Member = tuple[str, Path]
 
 @cache
 def archive_name() -> str:
-    """The file name of this installation's archive, which names its content: equal sources have equal names anywhere."""
+    """The file name of this installation's archive, with a hash of its content: the same on all machines with the same code."""
     return f"airflow-delta-{content_digest(code_files())}.zip"
 
 
@@ -31,13 +31,13 @@ def build_archive(directory: Path) -> Path:
     """Write the archive into a directory and return its path.
 
     Args:
-        directory: Must belong to this user alone: who can replace the file runs code on the cluster.
+        directory: Only this user must be able to write there: replacing the file means running code on the cluster.
     """
     return write_archive(directory / archive_name(), code_files())
 
 
 def content_digest(members: Iterable[Member]) -> str:
-    """A hash of names and contents; equal ones have it on every machine."""
+    """A hash of names and contents, the same on every machine."""
     digest = hashlib.sha256()
     for name, path in sorted(members):
         digest.update(f"{name}\0{path.stat().st_size}\0".encode())
@@ -48,7 +48,7 @@ def content_digest(members: Iterable[Member]) -> str:
 def write_archive(path: Path, members: Iterable[Member]) -> Path:
     """Write a zip file and return its path.
 
-    Equal members give equal bytes (by one version of zlib), whatever the machine and the time.
+    The same members give the same bytes (with the same version of zlib), whatever the machine and the time.
     """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in sorted(members):
@@ -60,7 +60,7 @@ def write_archive(path: Path, members: Iterable[Member]) -> Path:
 
 
 def code_files() -> Iterator[Member]:
-    """What runs on Spark, and below ``VENDOR_FOLDER`` the pure-Python packages it needs."""
+    """The code that runs on Spark and, below ``VENDOR_FOLDER``, the pure-Python packages that it needs."""
     package = _package_folder("airflow_delta")
     yield "airflow_delta/__init__.py", package / "__init__.py"
     for name in SHIPPED_PACKAGES:

@@ -1,7 +1,7 @@
-"""Code for the Python of a server of Spark Connect, on which nothing of ours is installed: it goes with the session.
+"""Sends this package's code with a session to a Spark Connect server on which it is not installed.
 
-What goes with a session reaches its Python workers, but not the process in which the server runs a function of
-``foreachBatch``: such a function brings the code along.
+Code that is sent with a session reaches its Python workers, but not the process in which the server runs a function of
+``foreachBatch``: such a function has to bring the code along.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from airflow_delta.shipping.archive import build_archive
 from airflow_delta.spark.spark_features import suit_client
 
 _ADDING = Lock()
-"""PySpark puts the archive on this process's path and clears Python's caches, in which two threads at once fail."""
+"""PySpark adds the archive to this process's ``sys.path`` and clears import caches, which two threads cannot do at once."""
 
 
 def add_code(spark: SparkSession) -> None:
-    """Give the server this installation's code, once for each session, before the first statement.
+    """Send this installation's code to the server; call it once per session, before the first statement.
 
     Args:
         spark: A session of Spark Connect; its server's Python needs pyarrow and pandas.
@@ -35,14 +35,14 @@ def add_code(spark: SparkSession) -> None:
         archive = str(build_archive(Path(private)))
         spark.addArtifacts(archive, pyfile=True)
         with suppress(ValueError):
-            sys.path.remove(archive)  # where the code is installed, and the archive will be gone
+            sys.path.remove(archive)  # the code is installed here, and the archive is deleted
 
 
 def with_code(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], Any]:
-    """A function with this installation's code: ``writeStream.foreachBatch(with_code(DeltaSink("/lake/events")))``.
+    """A function that brings this package's code along: ``writeStream.foreachBatch(with_code(DeltaSink("/lake/events")))``.
 
     Args:
-        function: A sink, or a function that uses sinks or anything else of ours. A classic session calls it as it is.
+        function: A sink, or a function that uses this package. A classic session calls the function as it is.
     """
     return _WithCode(function)
 
@@ -61,7 +61,7 @@ class _WithCode:
 
 
 def _loader() -> Callable[[str, bytes, bytes], Any]:
-    """What makes the function again on the server. It is nested, so that its own code is sent and nothing of ours imported."""
+    """Rebuilds the function on the server. Nested, so that it is sent by value and the server need not import this package."""
 
     def load(name: str, archive: bytes, function: bytes) -> Any:
         import os  # noqa: PLC0415
@@ -70,13 +70,13 @@ def _loader() -> Callable[[str, bytes, bytes], Any]:
         import tempfile  # noqa: PLC0415
         from pathlib import Path  # noqa: PLC0415
 
-        place = Path(os.environ["SPARK_LOCAL_DIRS"].split(",")[0], name)  # the server's own folder, which goes with it
+        place = Path(os.environ["SPARK_LOCAL_DIRS"].split(",")[0], name)  # the server's folder, deleted when it ends
         if not place.exists():
             handle, written = tempfile.mkstemp(dir=place.parent)
             with os.fdopen(handle, "wb") as file:
                 file.write(archive)
             Path(written).replace(place)
         sys.path.insert(0, str(place))
-        return pickle.loads(function)  # noqa: S301 - it came with this one
+        return pickle.loads(function)  # noqa: S301 - it was sent with this function
 
     return load

@@ -1,7 +1,7 @@
-"""The environment of executors as an archive: what their Python needs, for ``spark.archives``.
+"""The packages that the executors' Python needs, as an archive for ``spark.archives``.
 
-Not a virtual environment: that is a link to a Python at one place, with absolute paths. This is a folder for ``PYTHONPATH``,
-as ``pip install --target`` makes it, which lies anywhere and is used by any Python of its minor version.
+It is not a virtual environment, which links to one Python by absolute paths, but a folder for ``PYTHONPATH``, made by ``pip
+install --target``: it can lie anywhere, and any Python of its minor version can use it.
 """
 
 from __future__ import annotations
@@ -25,30 +25,31 @@ from airflow_delta.shipping.errors import PipMissingError, WheelsNotFoundError
 from airflow_delta.shipping.ship import check_destination, upload
 
 PACKAGES = ("pyarrow", "pandas")
-"""What executors need beside our code, which brings the rest."""
+"""Packages that executors need in addition to this package's code, which includes the pure-Python ones."""
 
 EXTRAS = {"s3": ("s3fs",), "gcs": ("gcsfs",), "azure": ("adlfs", "azure-storage-blob")}
-"""Packages by the extras of ours that are of use to Spark: a driver on the cluster reads the log by them."""
+"""Packages by extra, for the extras that Spark uses: with them, a driver on the cluster reads the log."""
 
 FOLDER = "airflow-delta"
-"""Where an executor finds the archive unpacked, below its working directory."""
+"""Folder below an executor's working directory into which the archive is unpacked."""
 
-_PROGRAMS = frozenset({"bin", "Scripts"})  # their first lines name the Python that pip ran in
-_LEFT_OUT = frozenset({"tests", "include", "RECORD"})  # of each package: a tenth of the whole; RECORD lists the programs
+_PROGRAMS = frozenset({"bin", "Scripts"})  # the first lines of scripts name pip's Python
+_LEFT_OUT = frozenset({"tests", "include", "RECORD"})  # below each package: a tenth of the archive; RECORD lists programs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What an environment is packed for, and of what; the versions are those installed here.
+    """What to pack and for which Python; package versions are those installed here.
 
     Attributes:
         extras: Keys of ``EXTRAS``.
-        packages: Names of further packages, which Python functions of users need.
-        python: The executors' Python, as ``3.11``.
-        platforms: Of the executors, by the names that wheels have, such as ``manylinux_2_28_x86_64``; empty for this machine's.
+        packages: Names of further packages, for users' Python functions.
+        python: Minor version of the executors' Python, such as ``3.11``.
+        platforms: Platforms of the executors, as in the names of wheels, such as ``manylinux_2_28_x86_64``; empty for this
+            machine's platform.
 
     Raises:
-        InvalidStatementError: No such extra; a package is not installed; not a version, not a platform.
+        InvalidStatementError: An extra does not exist, a package is not installed, or the version or a platform is malformed.
     """
 
     extras: tuple[str, ...] = ()
@@ -71,36 +72,36 @@ class Environment:
         self.requirements()
 
     def requirements(self) -> list[str]:
-        """The packages with their versions; pip adds what these need."""
+        """The packages with their versions; pip adds their dependencies."""
         names = {*PACKAGES, *(name for extra in self.extras for name in EXTRAS[extra]), *self.packages}
         return [f"{name}=={_installed(name)}" for name in sorted(names)]
 
     @property
     def platform(self) -> str:
-        """The platform's name."""
+        """The platforms as one name."""
         return ".".join(self.platforms) or f"{sys.platform}_{machine.machine()}"
 
 
 def pack(
     destination: str, environment: Environment, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[str, dict[str, str]]:
-    """Put the archive into a folder on any filesystem that fsspec knows, unless it is there.
+    """Upload the archive to a folder on any filesystem that fsspec supports, unless it is already there.
 
     Args:
-        destination: URI of the folder. Who can write there runs code on the cluster.
+        destination: URI of the folder. Write access to it means running code on the cluster.
         environment: What to pack.
-        storage_options: As the filesystem takes them.
+        storage_options: Options of the fsspec filesystem.
 
     Returns:
-        The archive's URI, and the settings of Spark that make executors use it.
+        The archive's URI, and the Spark settings that make executors use it.
 
     Raises:
-        InvalidStatementError: Spark has no name for the folder, or would split it.
+        InvalidStatementError: Spark does not support the URI's scheme, or would split the URI.
         PipMissingError: This Python has no pip.
         WheelsNotFoundError: Pip did not find the packages.
-        UnsupportedStorageError: No filesystem for the URI, or its package is missing.
-        StorageAccessError: The storage refused, or has no such bucket.
-        StorageUnavailableError: It did not answer.
+        UnsupportedStorageError: There is no filesystem for the URI, or its package is missing.
+        StorageAccessError: The storage denied access, or the bucket does not exist.
+        StorageUnavailableError: The storage did not answer.
     """
     if scheme_of(destination) == "az":
         detail = "Spark knows no az://; name the folder as abfss://container@account.dfs.core.windows.net/..."
@@ -113,10 +114,10 @@ def pack(
 
 
 def build_environment(directory: Path, environment: Environment) -> Path:
-    """Write the archive into a directory and return its path; equal content has an equal name.
+    """Write the archive into a directory and return its path; the same content has the same name.
 
     Args:
-        directory: Must belong to this user alone: who can replace a file runs code on the cluster.
+        directory: Only this user must be able to write there: replacing a file means running code on the cluster.
         environment: What to pack.
 
     Raises:
@@ -134,7 +135,7 @@ def settings(uri: str) -> dict[str, str]:
     """The settings that make executors unpack the archive and import from it, for ``conf``.
 
     Args:
-        uri: The archive's, as fsspec or Hadoop names it.
+        uri: URI of the archive, with the scheme of fsspec or Hadoop.
     """
     match scheme_of(uri):
         case "file":
@@ -151,7 +152,7 @@ def settings(uri: str) -> dict[str, str]:
 def _install(target: Path, constraints: Path, environment: Environment) -> None:
     if find_spec("pip") is None:
         raise PipMissingError(executable=sys.executable)
-    # All versions of this environment: what the packages need in turn is the same here, there and the next time.
+    # Constrains dependencies to the versions installed here, so that they are the same on executors and in the next archive.
     requirements = environment.requirements()
     constraints.write_text("\n".join(sorted({*_pins()}.difference(requirements))))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
@@ -172,10 +173,10 @@ def _install(target: Path, constraints: Path, environment: Environment) -> None:
 
 
 def _pins() -> Iterator[str]:
-    """Each package once: of two folders on the path that have it, Python imports from the first."""
+    """Each installed package with its version, once: if two folders on the path have it, Python imports from the first."""
     seen: set[str] = set()
     for package in distributions():
-        name = re.sub(r"[-_.]+", "-", package.name or "").lower()  # None where its files are damaged
+        name = re.sub(r"[-_.]+", "-", package.name or "").lower()  # None if its files are damaged
         if name and name not in seen:
             seen.add(name)
             yield f"{package.name}=={package.version}"
@@ -191,6 +192,6 @@ def _installed_files(folder: Path) -> Iterator[Member]:
 def _installed(name: str) -> str:
     try:
         return version(name)
-    except (PackageNotFoundError, ValueError):  # the latter of a blank name
+    except (PackageNotFoundError, ValueError):  # ValueError: a blank name
         detail = "expected an installed one, so that driver and executors have the same version; pip install it here first"
         raise InvalidStatementError(statement=f"the package {name!r}", detail=detail) from None

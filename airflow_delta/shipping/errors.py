@@ -1,4 +1,4 @@
-"""Errors of packing an environment and of submitting, on the tree of ``airflow_delta.core.errors``.
+"""Errors of packing an environment and of submitting, in the tree of ``airflow_delta.core.errors``.
 
 ::
 
@@ -17,10 +17,10 @@ from airflow_delta.core.errors import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class PipMissingError(DeltaError):
-    """This Python cannot run pip, which fetches the packages.
+    """This Python has no pip to fetch the packages with.
 
     Attributes:
-        executable: The Python.
+        executable: Path of the Python.
     """
 
     code = "DELTA_PIP_MISSING"
@@ -34,10 +34,10 @@ class WheelsNotFoundError(DeltaError):
     """Pip did not find a wheel for each package.
 
     Attributes:
-        packages: With their versions.
+        packages: The packages with their versions.
         python: The minor version of the executors' Python.
-        platform: Of the executors.
-        detail: What pip said.
+        platform: Platform of the executors.
+        detail: Pip's error text.
     """
 
     code = "DELTA_WHEELS_NOT_FOUND"
@@ -54,10 +54,11 @@ class WheelsNotFoundError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class SubmitFailedError(DeltaError):
-    """``spark-submit`` is missing, or ended without the report it was run for.
+    """``spark-submit`` is missing, or ended without printing the expected report.
 
     Attributes:
-        detail: The end of what it printed.
+        command: The command.
+        detail: The reason, with the end of the command's output.
     """
 
     code = "DELTA_SUBMIT_FAILED"

@@ -1,4 +1,4 @@
-"""Where the job scripts lie."""
+"""Paths of the job scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def job_scripts() -> list[Path]:
 
 
 def shipped_name(script: Path) -> str:
-    """The file name under which a script is shipped; it names the content."""
+    """The file name under which a script is shipped; it contains a hash of the content."""
     return f"{script.stem}-{hashlib.sha256(script.read_bytes()).hexdigest()[:16]}.py"
 
 

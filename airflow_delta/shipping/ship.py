@@ -1,4 +1,4 @@
-"""Uploads the code to where clusters find it, once per version instead of with each submit."""
+"""Uploads this package's code for clusters, once per version instead of with each submit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from airflow_delta.shipping.scripts import job_script, job_scripts, shipped_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedCode:
-    """What a job is submitted with.
+    """The files with which a job is submitted.
 
     Attributes:
-        application: The job's script.
-        archive: For ``--py-files``.
+        application: Path or URI of the job's script.
+        archive: Path or URI of the archive for ``--py-files``.
     """
 
     application: str
@@ -37,35 +37,36 @@ def local_code(private: Path, name: str) -> ShippedCode:
     """The code of the job ``name`` on this machine.
 
     Args:
-        private: Where the archive goes: a directory of this user alone, because who can replace it runs code on the cluster.
-        name: The job.
+        private: Directory for the archive. Only this user must be able to write there: replacing the archive means running code
+            on the cluster.
+        name: Name of the job.
     """
     return ShippedCode(application=str(job_script(name)), archive=str(build_archive(private)))
 
 
 def shipped_code(code_uri: str, name: str) -> ShippedCode:
-    """The code of the job ``name`` below the place where ``ship`` has put this very version; nothing is looked at."""
+    """The code of the job ``name`` below the URI to which ``ship`` has uploaded this version; its existence is not checked."""
     base = code_uri.rstrip("/")
     return ShippedCode(application=f"{base}/{shipped_name(job_script(name))}", archive=f"{base}/{archive_name()}")
 
 
 def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> list[str]:
-    """Put the archive and the scripts into a folder on any filesystem that fsspec knows.
+    """Upload the archive and the scripts to a folder on any filesystem that fsspec supports.
 
-    What is there with the same content stays, as jobs may be reading it; anything else under these names is replaced.
+    Existing files with the same content stay, as jobs may be reading them; other files of the same names are replaced.
 
     Args:
-        destination: URI of the folder. Who can write there runs code on the cluster.
-        storage_options: As the filesystem takes them.
+        destination: URI of the folder. Write access to it means running code on the cluster.
+        storage_options: Options of the fsspec filesystem.
 
     Returns:
         The URIs of all files of this version, the archive first.
 
     Raises:
-        InvalidStatementError: The destination names no folder, or one whose name Spark would split.
-        UnsupportedStorageError: No filesystem for the URI, or its package is missing.
-        StorageAccessError: The storage refused, or has no such bucket.
-        StorageUnavailableError: It did not answer.
+        InvalidStatementError: The destination is not a folder, or Spark would split its name.
+        UnsupportedStorageError: There is no filesystem for the URI, or its package is missing.
+        StorageAccessError: The storage denied access, or the bucket does not exist.
+        StorageUnavailableError: The storage did not answer.
     """
     with TemporaryDirectory(prefix="airflow-delta-") as private:
         archive = build_archive(Path(private))
@@ -74,10 +75,10 @@ def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> 
 
 
 def check_destination(destination: str) -> None:
-    """Refuse a folder that Spark would take for something else: it splits lists of files at commas, and names aliases behind #.
+    """Refuse a folder whose name Spark would split: at commas, between files, or at ``#``, before an alias.
 
     Raises:
-        InvalidStatementError: There is one of these in it, or it is no folder.
+        InvalidStatementError: The name contains one of these, or is not a folder.
     """
     if not destination.rstrip("/") or destination.rstrip("/").endswith(":"):
         detail = f"it must be the URI of a folder that Spark's drivers can read, found {destination!r}"
@@ -88,23 +89,23 @@ def check_destination(destination: str) -> None:
 
 
 def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping[str, Any] | None = None) -> list[str]:
-    """Put files into a folder and return their URIs; arguments, errors and what stays are those of ``ship``."""
+    """Upload files to a folder and return their URIs; arguments, errors and existing files as for ``ship``."""
     check_destination(destination)
     base = destination.rstrip("/")
     try:
         filesystem, root = _filesystem(base, storage_options)
         is_store = ObjectLocation.from_uri(base) is not None
-        if not is_store:  # a store has no folders: fsspec would make the bucket
+        if not is_store:  # object stores have no folders, and fsspec would create the bucket
             filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
             if not _is_there(filesystem, f"{root}/{name}", path):
                 _put(filesystem, f"{root}/{name}", path, appears_whole=is_store)
-    except (AttributeError, TypeError) as error:  # an option that the filesystem, or its client, does not know
+    except (AttributeError, TypeError) as error:  # an unknown option of the filesystem or its client
         raise UnsupportedStorageError(uri=base, detail=str(error)) from error
     except FileNotFoundError as error:
         raise StorageAccessError(uri=base, detail=f"not there: {error}") from error
     except Exception as error:
-        from airflow_delta.core.storage.storage_failures import storage_failure  # noqa: PLC0415 - it loads Arrow
+        from airflow_delta.core.storage.storage_failures import storage_failure  # noqa: PLC0415 - imports Arrow
 
         failure = storage_failure(error, base)
         if failure is None:
@@ -114,15 +115,15 @@ def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping
 
 
 def _is_there(filesystem: AbstractFileSystem, place: str, path: Path) -> bool:
-    """Whether a file is there with the same content; of archives, which may be large, their ends are read.
+    """Whether a file with the same content exists; of archives, which may be large, only the end is read.
 
-    An archive ends with its list of members and their checksums. Its other bytes depend on the version of zlib.
+    An archive ends with the list of its members and their checksums; its other bytes depend on the version of zlib.
     """
     if not filesystem.exists(place):
         return False
     if path.suffix != ".zip":
         return bool(filesystem.cat_file(place) == path.read_bytes())
-    # The second is zipfile's, of an archive that needs a newer version of the format: it is not ours.
+    # NotImplementedError: the archive needs a newer version of the zip format, so this package has not written it.
     with filesystem.open(place) as there, path.open("rb") as here, suppress(zipfile.BadZipFile, NotImplementedError):
         return _members(there) == _members(here)
     return False
@@ -134,7 +135,7 @@ def _members(file: IO[bytes]) -> set[tuple[str, int, int]]:
 
 
 def _put(filesystem: AbstractFileSystem, place: str, path: Path, *, appears_whole: bool) -> None:
-    """Put a file there, which is seen when it is whole: if the storage does not see to that, it is renamed."""
+    """Write a file so that it is only visible when complete; by renaming it, unless the storage guarantees that."""
     folder, _, name = place.rpartition("/")
     written = place if appears_whole else f"{folder}/.{uuid4().hex}-{name}"
     try:

@@ -21,16 +21,16 @@ from airflow_delta.watch.watches import Watch, poll_once, watch_of
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):
-    """Fires once: ``{"version": ...}`` when it has what is waited for, else ``{"error": ..., "try_number": ...}``.
+    """Fires once: ``{"version": ...}`` when the wait is fulfilled, or ``{"error": ..., "try_number": ...}``.
 
     A missing table or name is waited for, and so are a storage and a catalog that are temporarily unavailable.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection.
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog.
         delta_conn_id: The ``delta`` connection.
-        wait: What to wait for, as ``to_json`` of ``CommitWait`` or ``PartitionWait`` gives it.
+        wait: What to wait for, from ``to_json`` of a ``CommitWait`` or ``PartitionWait``.
         poll_interval: Seconds between two polls.
-        try_number: The try of the task that waits; only passed on, with an error.
+        try_number: The try of the waiting task, which the event of an error passes on.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         delta_conn_id: str,
         wait: Mapping[str, Any],
         poll_interval: float,
-        try_number: int | None = None,  # those of a release without it still wait
+        try_number: int | None = None,  # triggers of earlier releases lack it
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.table = table
@@ -50,7 +50,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         self.try_number = try_number
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Path of the class and its arguments, from which a triggerer builds it again."""
+        """Path of the class, and the arguments from which a triggerer builds the trigger again."""
         return (
             "airflow_delta.triggers.commit.DeltaCommitWaitTrigger",
             {
@@ -63,7 +63,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Poll until it is there."""
+        """Poll until the wait is fulfilled, or fails."""
         watch: Watch | None = None
         while True:
             try:
@@ -72,9 +72,9 @@ class DeltaCommitWaitTrigger(BaseTrigger):
                 version = await self._poll(watch)
             except (*MAY_PASS, TableNameNotFoundError) as error:
                 self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
-                if watch is not None:  # the search goes on from here, with credentials that may have been renewed
+                if watch is not None:  # continue from here, with new credentials if there are any
                     self.wait, watch = watch.wait.to_json(), None
-            except Exception as error:  # noqa: BLE001 - what a trigger raises ends each later try too on Airflow 3.0
+            except Exception as error:  # noqa: BLE001 - on Airflow 3.0, a raised error would end each later try, too
                 yield TriggerEvent({"error": self._described(error), "try_number": self.try_number})  # type: ignore[no-untyped-call]
                 return
             else:

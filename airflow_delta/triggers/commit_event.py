@@ -1,4 +1,4 @@
-"""Watching a table from the triggerer: each new range of commits becomes one asset event; none is lost."""
+"""Watching a table from the triggerer: each new range of commits becomes an asset event, and no commit is left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATE_KEY = "airflow_delta.watched"
 """The key of the cursor in the asset's state store."""
 
 SETTLING = 5.0
-"""Least seconds after which an event counts as stored where Airflow does not report it; triggerers hand on each second."""
+"""Least seconds until an event counts as stored if Airflow does not report it; triggerers pass events on every second."""
 
 LONGEST_PAUSE = 600.0
 """Longest pause between two polls while the storage is unavailable, in seconds, unless ``poll_interval`` is longer."""
@@ -42,9 +42,9 @@ class _Tick:
     """One poll that is due.
 
     Attributes:
-        pause: Seconds until the next one; None for the usual interval.
+        pause: Seconds until the next poll; None for the usual interval.
         when_stored: What to do once the events of this poll are in Airflow's database.
-        is_done: Set when the next one may begin.
+        is_done: Set when the next poll may be scheduled.
     """
 
     pause: float | None = None
@@ -53,16 +53,16 @@ class _Tick:
 
 
 class _Clock(SharedStreamProducer):
-    """Schedules the polls, one after the other, and learns from Airflow when the event of a poll is stored.
+    """Schedules the polls, one after the other; Airflow calls ``advance`` when the event of a poll is stored.
 
-    Airflow takes it for a message broker whose messages are acknowledged; here the acknowledgement writes the cursor.
+    To Airflow, this is a message broker whose messages are acknowledged; here, acknowledging writes the cursor.
     """
 
     def __init__(self, poll_interval: float) -> None:
         self.poll_interval = poll_interval
 
     async def open_stream(self) -> AsyncIterator[tuple[_Tick, _Tick]]:
-        """A tick at once, and each next one after the one before is done and its pause is over."""
+        """Yield a tick at once, and each further tick when the one before is done and its pause is over."""
         while True:
             tick = _Tick()
             yield tick, tick
@@ -70,12 +70,12 @@ class _Clock(SharedStreamProducer):
             await asyncio.sleep(self.poll_interval if tick.pause is None else tick.pause)
 
     async def advance(self, batch: Sequence[Any]) -> None:
-        """Called when the events of these ticks are stored, or were given up."""
+        """Called when Airflow has stored the events of these ticks, or has given them up."""
         for item in batch:
             await self.finish(item.broker_payload, is_stored=item.outcome.is_clean)
 
     async def finish(self, tick: _Tick, *, is_stored: bool = True) -> None:
-        """Let the next tick come, after the cursor of this one is written if its event is stored."""
+        """Let the next tick come; before that, write the cursor of this one if its event is stored."""
         if is_stored and tick.when_stored is not None:
             await tick.when_stored()
         tick.is_done.set()
@@ -84,28 +84,29 @@ class _Clock(SharedStreamProducer):
 class DeltaCommitEventTrigger(BaseEventTrigger):
     """For ``AssetWatcher``: an asset event for each new range of commits to a Delta table.
 
-    The payload is a dict: ``table``; ``from_version`` and ``to_version``, the first and last one that changed data since the
-    event before; ``timestamp``, when the last one was committed, in milliseconds since the epoch; ``operations``, Delta's
-    names (50 at most); ``commits`` and ``rows``, how many they were and how many rows they changed. ``gap`` says that commits
-    were cleaned up before they were read, ``reset`` that the table was recreated at its location, with versions that count
-    from 0 again.
+    The payload is a dict: ``table``; ``from_version`` and ``to_version``, the first and the last version that changed data
+    since the previous event (after a gap or a reset, all versions that were read); ``timestamp``, when the last one was
+    committed, in milliseconds since the epoch (None if its commit file is gone); ``operations``, Delta's names of the
+    operations (50 at most); ``commits`` and ``rows``, the number of these commits and of the rows that they changed. ``gap``
+    says whether commits were cleaned up before they were read, ``reset`` whether the table was created again at its location,
+    so that versions count from 0 again.
 
-    The watcher's cursor is kept in the asset's state store, and moves only after Airflow has stored the event: a triggerer that
-    dies repeats an event at worst. Events may come twice, and Airflow may give several to one DAG run or hold one back; so
-    never take versions from the events a run was started by, use ``DeltaNewCommitsOperator``.
+    The watcher's cursor is kept in the asset's state store, and moves only after Airflow has stored the event: if a triggerer
+    dies, an event is repeated at worst. Events may come twice, and Airflow may give several to one DAG run or hold one back. So
+    do not rely on the versions in the events that started a run; use ``DeltaNewCommitsOperator``.
 
-    A table that does not exist yet is waited for, and so is a storage that is unavailable, with growing pauses.
+    A table that does not exist yet and an unavailable storage are polled again, after growing pauses.
 
     Args:
-        table: URI of the table's root, or its name below the table root of the connection.
+        table: URI of the table's root, its path below the connection's table root, or its name in the connection's catalog.
         delta_conn_id: The ``delta`` connection.
-        start: Where a new watcher begins: ``"latest"`` announces what is committed from now on, ``"earliest"`` all that the log
-            holds, a number that version and the later ones.
-        operations: Announce these operations only, by Delta's names such as ``MERGE``.
+        start: Where a new watcher begins: ``"latest"`` announces commits from now on, ``"earliest"`` all commits in the log, a
+            number that version and the later ones.
+        operations: Announce only these operations, by the names in Delta's commit information, such as ``MERGE``.
         partitions: Announce only commits that touch files for which this predicate over the partition columns holds.
         poll_interval: Seconds between two polls.
-        asset: Name of the watched asset; needed where two assets are watched by equal triggers, and before Airflow 3.3 by
-            triggers that differ only in ``start`` or ``poll_interval``.
+        asset: Name of the watched asset. Needed if two assets are watched by equal triggers or, before Airflow 3.3, by triggers
+            that differ only in ``start`` or ``poll_interval``.
     """
 
     def __init__(
@@ -138,16 +139,16 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         self.delta_conn_id = delta_conn_id
         self.start: Start = converted_value(type(self).__name__, "start", start, Start)
         self.partitions = partitions
-        self.poll_interval = poll_interval if isinstance(poll_interval, int) else seconds  # as it was, for the identity
+        self.poll_interval = poll_interval if isinstance(poll_interval, int) else seconds  # as given, for serialize
         self.asset = asset
-        # A compaction only rewrites existing rows: an event for it would start DAGs for nothing, for ever if they compact the
-        # table themselves.
+        # A compaction only rewrites existing rows: an event for it would start DAGs for nothing, and forever if these DAGs
+        # compact the table.
         self._wanted = CommitFilter.of(operations=self.operations, partitions=partitions, data_change_only=True)
         self._files: BoundedLog | None = None
         self._polling: asyncio.Task[PollResult] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Path of the class and its arguments; they are the identity of the watcher, so defaults never change."""
+        """Path of the class and its arguments. They identify the watcher, so the defaults must never change."""
         return (
             "airflow_delta.triggers.commit_event.DeltaCommitEventTrigger",
             {
@@ -162,7 +163,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         )
 
     def shared_stream_key(self) -> Hashable:
-        """A stream of its own: nothing is shared, but only streams report when an event is stored."""
+        """A key that no other watcher has: nothing is shared, but only streams report when an event is stored."""
         path, arguments = self.serialize()
         return path, repr(sorted(arguments.items()))
 
@@ -172,12 +173,12 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         return _Clock(kwargs["poll_interval"])
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The events where, as before Airflow 3.3, nothing reports when one is stored: it counts as stored one poll later."""
+        """The events before Airflow 3.3, which does not report when an event is stored: it counts as stored one poll later."""
         async for event in self.filter_shared_stream(_confirmed(_Clock(self.poll_interval))):
             yield event
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[_Tick]) -> AsyncIterator[TriggerEvent]:
-        """An event for each poll that found something to announce. Never raises for errors of the storage."""
+        """Yield an event for each poll that found commits to announce. Errors of the storage are logged, never raised."""
         cursor: WatchCursor | None = None
         failures = 0
         pauses = Backoff(first=2 * self.poll_interval, most=max(LONGEST_PAUSE, self.poll_interval))
@@ -206,9 +207,10 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
                 self._polling.cancel()
 
     async def _found_in_time(self, cursor: WatchCursor | None) -> PollResult | None:
-        """What a poll finds; None while it goes on, and the next tick asks again.
+        """The result of a poll; None while the poll is still running, so that the next tick asks again.
 
-        Airflow ends a watcher that is too long at one tick, and stores its event all the same: it would come again for ever.
+        Airflow ends a watcher that takes too long for one tick, but still stores its event, so that the event would be repeated
+        forever.
         """
         if self._polling is None:
             self._polling = asyncio.create_task(self._found_after(cursor))
@@ -219,7 +221,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         return polling.result()
 
     async def _found_after(self, cursor: WatchCursor | None) -> PollResult:
-        """One poll from this cursor on, or from the stored one; a cursor that moves without an event is stored at once."""
+        """Poll once, from this cursor or else the stored one; a cursor that moves without an event is stored at once."""
         stored = cursor or await self._stored_cursor()
         found = await self._poll(stored)
         if found.event is None and found.cursor != stored:
@@ -245,14 +247,14 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         return BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
 
     async def _state(self) -> Any:
-        """The asset's state store, before Airflow 3.3 a file; None for a trigger that no asset watches."""
+        """The asset's state store or, before Airflow 3.3, a file; None for a trigger that belongs to no asset."""
         store: Any = getattr(self, "asset_state_store", None)
         if store is None and not HAS_STATE_STORES:
             return await run_in_thread(self._state_file)
         return store[Asset.ref(name=self.asset)] if store is not None and self.asset else store
 
     def _state_file(self) -> StateFile:
-        """The file of this watcher, whatever its pauses are: a change of them keeps the position."""
+        """The state file of this watcher. Changing ``poll_interval`` or ``start`` keeps the cursor."""
         owner = (self.asset,) if self.asset else (*self.operations, self.partitions)
         return state_file(DeltaHook(self.delta_conn_id), self.table, "watcher", *owner)
 
@@ -267,27 +269,27 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
             await state.aset(STATE_KEY, cursor.to_json())
 
     async def _store_without_event(self, cursor: WatchCursor) -> None:
-        """Store it; a file beside a table that is not there yet, or that cannot be written, must not end the watching."""
+        """Store the cursor; a state file that cannot be written, as before the table exists, must not end the watcher."""
         try:
             await self._store(cursor)
         except StateFileError as error:
             self.log.warning("the watcher of %s would not know its cursor after a restart: %s", self.table, error)
 
     async def _try_to_store(self, cursor: WatchCursor) -> None:
-        """Store it; when that fails, the next cursor will be: until then a triggerer that dies repeats an event."""
+        """Store the cursor, or only log a failure: until the next cursor is stored, a triggerer that dies repeats an event."""
         try:
             await self._store(cursor)
-        except Exception as error:  # noqa: BLE001 - it would end the watcher
+        except Exception as error:  # noqa: BLE001 - raising would end the watcher
             self.log.warning("could not store the cursor of the watcher of %s: %s", self.table, error)
 
 
 def _longest_tick() -> float:
-    """Seconds after which the watcher turns to the next tick: Airflow's limit is for storing the event, too."""
+    """Seconds after which the watcher turns to the next tick: a part of Airflow's limit, which includes storing the event."""
     return conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=300.0) / 5
 
 
 async def _confirmed(clock: _Clock) -> AsyncIterator[_Tick]:
-    """The clock's ticks; the event of one counts as stored after its pause."""
+    """The clock's ticks; the event of a tick counts as stored after the tick's pause."""
     async for tick, _ in clock.open_stream():
         yield tick
         if tick.when_stored is not None:

@@ -17,44 +17,47 @@ from airflow_delta.hooks.spark_driver import DriverState, SparkDriver
 from airflow_delta.jobs.result import written_results
 
 UNANSWERED_LIMIT = 600
-"""Seconds for which a cluster may fail to report the driver and, once that has ended, a storage or a catalog may refuse to be
-read; then the worker looks for itself."""
+"""Seconds of failed requests after which the trigger gives up, so that the worker looks for itself.
 
-_LONGEST_QUESTION = 15  # seconds; Airflow 3.3 gives 30 to on_kill, which kills after that
+The limit is for a cluster that does not report the driver and, once the driver has ended, for a storage or a catalog that
+denies access.
+"""
+
+_LONGEST_QUESTION = 15  # seconds; of the 30 that Airflow 3.3 gives on_kill, which then still has to kill the driver
 
 ENDINGS = {
     "failed": "the cluster says that the driver failed",
     "unknown": "the cluster does not report the outcome of the driver",
     "late": "it took longer than execution_timeout",
 }
-"""States in which a job leaves no document, in words."""
+"""Texts for the states in which a job has left no document."""
 
 _HANDED_ON = ("base", "token", "start_version", "before", "tables", "managed_tables", "try_number")
-"""What the worker needs to know about the submit; in the event, because ``dag.test`` loses the arguments of a deferral."""
+"""What the worker needs to know about the submit. It is part of the event because ``dag.test`` loses a deferral's arguments."""
 
 
 class DeltaResultTrigger(BaseTrigger):
-    """Fires once, when a job has left its result document, or can leave none any more.
+    """Fires once, when a job has left its result document, or will not leave one any more.
 
     The event holds ``base``, ``token``, ``start_version``, ``before``, ``tables``, ``managed_tables``, ``try_number`` and the
-    ``state``: ``document``; ``succeeded`` or ``failed``, the state of a driver without a document; ``unknown`` when the cluster
-    does not answer for ten minutes; ``late`` after the deadline, when the driver was killed.
-    A storage or a catalog that is temporarily unavailable is waited for; one that has refused for ten minutes is not, once the
-    driver has ended, nor after the deadline: its error is the worker's, which reads last. When a user clears or marks the task,
-    the driver is killed.
+    ``state``: ``document``; ``succeeded`` or ``failed``, if the driver ended so without a document; ``unknown``, if the cluster
+    has not answered for ten minutes; ``late``, if the deadline has passed and the driver was killed. A storage or a catalog
+    that is temporarily unavailable is waited for. Once the driver has ended, the wait ends after the deadline, or when access
+    was denied for ten minutes: the worker then reads the result itself, and reports the error. If a user clears or marks the
+    task, the driver is killed.
 
     Args:
         delta_conn_id: The ``delta`` connection, for the location of results.
         base: URI below which the document is written.
         token: The task's idempotency token.
-        start_version: The table's version when the token was generated; only passed on.
-        before: The tries that had left a document before the job was submitted.
-        tables: The URIs of the statement's tables, by their names in it; only passed on.
-        managed_tables: Those whose catalog ratifies their commits, and may vend the keys of ``base``.
-        try_number: The try of the task that waits; only passed on.
+        start_version: The table's version when the token was generated; only passed on in the event.
+        before: Numbers of the tries that had left a document before the job was submitted.
+        tables: URIs of the statement's tables, by their names in it; only passed on.
+        managed_tables: The tables whose commits a catalog ratifies; the catalog may vend the credentials for ``base``.
+        try_number: The try of the waiting task; only passed on.
         spark_conn_id: The Spark connection, to query the state of the driver.
-        job_id: The driver, as ``SparkDriver`` takes it; None when the cluster cannot report it.
-        until: The deadline, in seconds since the epoch; None for none.
+        job_id: Id of the driver, as ``SparkDriver`` takes it; None if the cluster cannot report its state.
+        until: The deadline, in seconds since the epoch; None for no deadline.
         poll_interval: Seconds between two polls.
     """
 
@@ -66,7 +69,7 @@ class DeltaResultTrigger(BaseTrigger):
         token: str,
         start_version: int | None,
         before: Sequence[int],
-        tables: Mapping[str, str] | None = None,  # those of a release without them still wait
+        tables: Mapping[str, str] | None = None,  # triggers of earlier releases lack it
         managed_tables: Sequence[Mapping[str, str]] = (),  # the same
         try_number: int | None = None,  # the same
         spark_conn_id: str,
@@ -91,7 +94,7 @@ class DeltaResultTrigger(BaseTrigger):
         self._refused_since: float | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Path of the class and its arguments, from which a triggerer builds it again."""
+        """Path of the class, and the arguments from which a triggerer builds the trigger again."""
         names = (*_HANDED_ON, "delta_conn_id", "spark_conn_id", "job_id", "until", "poll_interval")
         return "airflow_delta.triggers.result.DeltaResultTrigger", {name: getattr(self, name) for name in names}
 
@@ -101,7 +104,7 @@ class DeltaResultTrigger(BaseTrigger):
             async for event in self._events():
                 yield event
         except asyncio.CancelledError:
-            # Where it is not known whether the task waits, the triggerer ends, and another one goes on.
+            # If it is not known whether the task waits, the triggerer is ending, and another one will continue.
             if not HAS_TRIGGER_KILLS and await self._is_waited_for() is False:
                 await self._kill_driver()
             raise
@@ -122,25 +125,25 @@ class DeltaResultTrigger(BaseTrigger):
             elif ended is None:
                 state = await run_in_thread(self._driver_state)
                 ended = None if state == "active" else state
-            if ended is None or there is None:  # otherwise poll once more: the document is the last thing that a job writes
+            if ended is None or there is None:  # else poll once more at once: a job writes its document last
                 await asyncio.sleep(self.poll_interval)
 
     async def on_kill(self) -> None:
-        """Kill the driver, unless the task still waits: Airflow calls this also when another triggerer has taken over."""
+        """Kill the driver, unless the task is still deferred: Airflow also calls this when another triggerer has taken over."""
         if not await self._is_waited_for():
             await self._kill_driver()
 
     async def _is_waited_for(self) -> bool | None:
-        """Whether the task still waits, in this triggerer or in another one; None where Airflow does not say."""
+        """Whether the task is still deferred, in this triggerer or in another one; None if Airflow does not answer."""
         try:
             async with asyncio.timeout(_LONGEST_QUESTION):
                 return None if self.task_instance is None else await is_deferred(self.task_instance)
-        except Exception as error:  # noqa: BLE001 - as when the triggerer ends
+        except Exception as error:  # noqa: BLE001 - such as when the triggerer ends
             self.log.warning("it is not known whether the task of %s still waits: %s", self.job_id, printable(str(error)))
             return None
 
     async def _kill_driver(self) -> None:
-        """Kill the driver, where the cluster can do that."""
+        """Kill the driver, if the cluster can do that; failures are only logged."""
         if self.job_id is not None:
             try:
                 await run_in_thread(SparkDriver(conn_id=self.spark_conn_id, job_id=self.job_id).kill)
@@ -148,14 +151,14 @@ class DeltaResultTrigger(BaseTrigger):
                 self.log.warning("could not kill the driver %s: %s", self.job_id, printable(str(error)))
 
     def _document_is_there(self) -> bool | None:
-        """Whether there is a document of this job; None when the storage, or the catalog that vends its keys, does not say."""
+        """Whether there is a document of this job; None if the storage, or the catalog that vends its credentials, fails."""
         from airflow_delta.catalogs.managed_tables import ManagedTable
 
         try:
             hook = DeltaHook(self.delta_conn_id)
             hook.remember_managed(map(ManagedTable.from_json, self.managed_tables))
             found = bool(written_results(self.base, self.token, hook.storage_options(self.base)) - {*self.before})
-        except Exception as error:  # noqa: BLE001 - what a trigger raises ends each later try too on Airflow 3.0
+        except Exception as error:  # noqa: BLE001 - on Airflow 3.0, a raised error would end each later try, too
             self.log.warning("could not read %s; retrying: %s", self.base, printable(str(error)))
             is_refusal = isinstance(error, PermissionError) or not isinstance(error, MAY_PASS)
             self._refused_since = (self._refused_since or time.monotonic()) if is_refusal else None
@@ -164,7 +167,7 @@ class DeltaResultTrigger(BaseTrigger):
         return found
 
     def _driver_state(self) -> DriverState | str | None:
-        """The driver's state on the cluster; None when it cannot be queried or the cluster does not answer."""
+        """The driver's state on the cluster; None if it cannot be queried, or the cluster does not answer."""
         if self.job_id is None:
             return None
         try:

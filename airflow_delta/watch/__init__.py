@@ -1,1 +1,1 @@
-"""Finding commits in the log of a table: for sensors, triggers and operators. Pure: no Airflow."""
+"""Finding commits in the log of a table, for sensors, triggers and operators. Does not import Airflow."""

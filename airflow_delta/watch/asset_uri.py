@@ -1,4 +1,4 @@
-"""The URI of a table's asset: one for all spellings, without credentials. Pure."""
+"""The URI of a table's asset: the same for all spellings, without credentials."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from airflow_delta.core.storage.object_location import ObjectLocation, ObjectSer
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
 
 NAME_SCHEME = "delta-table"
-"""Of the asset of a table that has a name in a catalog."""
+"""URI scheme of the asset of a table that is given by its name in a catalog."""
 
 _SCHEMES = {ObjectService.S3: "s3", ObjectService.GCS: "gs", ObjectService.AZURE: "abfss"}
 
 
 def sanitize_uri(table: str) -> str:
-    """The normalized URI of a table, so that all spellings of one table are one asset.
+    """The normalized URI of a table, so that all spellings of its URI give the same asset.
 
-    ``s3a://`` and ``s3n://`` become ``s3://``, ``gcs://`` becomes ``gs://``, ``abfs://container@account...`` becomes ``abfss://``,
-    ``hdfs:///x`` becomes ``hdfs:/x``, and a local path ``file://`` with an absolute one. Query, fragment and slashes at the end
-    are dropped.
+    ``s3a://`` and ``s3n://`` become ``s3://``, ``gcs://`` becomes ``gs://``, ``abfs://container@account...`` becomes
+    ``abfss://``, ``hdfs:///x`` becomes ``hdfs:/x``, and a local path becomes ``file://`` with an absolute path. Query, fragment
+    and slashes at the end are dropped.
 
     Raises:
         InvalidStatementError: The URI holds credentials, or names no bucket.
@@ -38,18 +38,18 @@ def sanitize_uri(table: str) -> str:
 
 
 def named_uri(name: TableName, delta_conn_id: str) -> str:
-    """The URI of the asset of a name: ``delta-table://connection/schema/table``, in small letters, as catalogs compare names.
+    """The URI of a name's asset: ``delta-table://connection/schema/table``, in lower case, as catalogs compare names.
 
     Args:
-        name: Of the table; where it names the catalog, that stands before the schema.
-        delta_conn_id: The connection, whose catalog says which table it is.
+        name: The table's name; if it includes the catalog, that precedes the schema.
+        delta_conn_id: The connection whose catalog has the name.
     """
     parts = [part.lower() for part in (name.catalog, name.schema, name.table) if part is not None]
     return "/".join([f"{NAME_SCHEME}:/", *(quote(part, safe="") for part in (delta_conn_id, *parts))])
 
 
 def name_of_asset(uri: str) -> tuple[str, TableName] | None:
-    """The connection and the name that the URI of an asset was made of; None where it is the URI of a table's place."""
+    """The connection and the name in the URI of an asset; None if the URI is a table's location."""
     prefix = f"{NAME_SCHEME}://"
     if not uri.startswith(prefix):
         return None

@@ -1,7 +1,7 @@
-"""A table's log as the triggerer reads it: what is small in its own process, the rest in a separate process.
+"""A table's log as the triggerer reads it: small files in its own process, the rest in a separate process.
 
-Python parses JSON without letting any other thread run, and a commit may be of any size. A triggerer watches many tables in one
-process; a user who can write below one of them must not be able to stop it, nor to occupy the threads that all of them share.
+While Python parses JSON, no other thread runs, and a commit may have any size. A triggerer watches many tables in one process;
+a user who can write to one of them must not be able to block the triggerer, or the threads that all tables share.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from airflow_delta.core.storage.renewed_options import current_options
 from airflow_delta.core.storage.resolve import log_store_for
 
 MOST_BYTES = 1 << 20
-"""Most bytes of one log that one poll reads here: some hundredths of a second for the parser, whatever the files hold."""
+"""Most bytes of a log that one poll reads in this process: parsing these takes some hundredths of a second."""
 
-_LONGEST = 600.0  # seconds of one poll in a separate process
+_LONGEST = 600.0  # most seconds of a poll in a separate process
 _SCRIPT = """
 import pickle, sys
 sys.path[:] = pickle.load(sys.stdin.buffer)
@@ -32,17 +32,17 @@ answer()
 """
 
 LARGE_LOGS = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-log")
-"""Where a triggerer calls ``run_in_process``: one at a time, as such a process may take as much memory as the log needs."""
+"""The thread for ``run_in_process`` in a triggerer: one process at a time, as each may need as much memory as the log."""
 
 Answer = TypeVar("Answer")
 
 
-class TooMuchToRead(Exception):  # noqa: N818 - users never see it: the poll is done elsewhere
-    """The poll needs more than ``MOST_BYTES``. Not an ``OSError``, which the readers of a log would take for one of a file."""
+class TooMuchToRead(Exception):  # noqa: N818 - never reaches a user: the poll is repeated
+    """The poll needs more than ``MOST_BYTES``. Not an ``OSError``, which readers of a log would take for a file's error."""
 
 
 class BoundedLog:
-    """The log of one table.
+    """The log of one table, with limited reads in this process.
 
     Attributes:
         files: The table's files; reading raises ``TooMuchToRead`` once a poll has read ``MOST_BYTES``.
@@ -54,20 +54,20 @@ class BoundedLog:
         self.files = cast("LogStore", self._bounded)
 
     def run(self, work: Callable[[LogStore], Answer]) -> Answer:
-        """What the work finds in the log. Raises as the work, and ``TooMuchToRead`` where it needs ``run_in_process``."""
+        """Do the work in this process. Raises as the work does, and ``TooMuchToRead`` if it needs ``run_in_process``."""
         self._bounded.begin()
         return work(self.files)
 
     def run_in_process(self, work: Callable[[LogStore], Answer]) -> Answer:
-        """What the work finds, in a separate process. Work and answer can be pickled.
+        """Do the work in a separate process; work and answer must be picklable.
 
         Raises:
-            OSError: The process died, or took too long; else as the work.
+            OSError: The process died, or took too long (``TimeoutError``). Otherwise raises as the work does.
         """
         commits = getattr(self._store, "commits", None)
         request = pickle.dumps((self._store.table_uri, dict(current_options(self._store.storage_options)), commits, work))
         try:
-            done = subprocess.run(  # noqa: S603 - our own interpreter; what it is given is ours
+            done = subprocess.run(  # noqa: S603 - this interpreter, with this package's input
                 [sys.executable, "-c", _SCRIPT],
                 input=pickle.dumps(sys.path) + request,
                 capture_output=True,
@@ -79,17 +79,17 @@ class BoundedLog:
         if done.returncode:
             end = done.stderr.decode(errors="replace")[-500:]
             raise OSError(f"the process that read the log of {self._store.table_uri} exited with {done.returncode}: {end}")
-        found, raised = pickle.loads(done.stdout)  # noqa: S301 - of our own process
+        found, raised = pickle.loads(done.stdout)  # noqa: S301 - from a process of this package
         if raised is not None:
             raise raised
         return cast("Answer", found)
 
 
 def answer() -> None:
-    """Do the work on the standard input, and write what it found, or raised, to the standard output."""
+    """Do the work that is read from standard input; write its answer or exception to standard output."""
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print does not belong to the answer
-    uri, storage_options, commits, work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+    os.dup2(2, 1)  # output of libraries must not mix with the answer
+    uri, storage_options, commits, work = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
     found, raised = None, None
     try:
         files = log_store_for(uri, storage_options)
@@ -110,7 +110,7 @@ class _BoundedFiles:
 
     def begin(self) -> None:
         self._left = MOST_BYTES
-        self._sizes: dict[str, int] = {}  # as they were listed
+        self._sizes: dict[str, int] = {}  # from listings
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

@@ -18,15 +18,16 @@ RUN_FIELDS = frozenset({"dag_id", "task_id", "run_id", "map_index", "logical_dat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFilter:
-    """Conditions on a commit; all that are given must hold.
+    """Conditions on a commit; all given ones must hold.
 
     Attributes:
-        operations: Delta's names, such as ``MERGE``, in any case; one of them.
-        partitions: A predicate over the partition columns; a file that the commit adds or removes satisfies it.
-        data_change_only: Whether to skip a commit that only rearranges files, or touches none. Then ``partitions`` considers
-            only the files that changed data.
-        run: The run that made the commit: some of ``RUN_FIELDS``, as its record has them: all texts but ``map_index``. In a DAG
-            file they may be templates.
+        operations: Accepted operations, by the names in Delta's commit information, such as ``MERGE``, in any case; empty for
+            any operation.
+        partitions: A predicate over the partition columns that a file which the commit adds or removes must satisfy.
+        data_change_only: Whether to skip commits without data changes, such as those that only rearrange files. Then
+            ``partitions`` only considers files with ``dataChange``.
+        run: The run that made the commit: values for some of ``RUN_FIELDS``, as the commit's record has them; strings except
+            for ``map_index``. In a DAG file they may be templates.
     """
 
     operations: tuple[str, ...] = ()
@@ -61,7 +62,7 @@ class CommitFilter:
         data_change_only: bool = False,
         run: Mapping[str, Any] | None = None,
     ) -> CommitFilter:
-        """The filter of an operator's arguments: one operation stands for itself."""
+        """The filter for the arguments of a sensor or trigger; ``operations`` may be a single name."""
         names = texts("CommitFilter", "operations", operations, may_be_empty=True)
         return cls(
             operations=tuple(name.strip().upper() for name in names),
@@ -89,7 +90,7 @@ ANY_COMMIT = CommitFilter()
 
 
 def _as_recorded(name: str, value: Any) -> Any:
-    """The value as a commit's record has it: a template's text may be a number, and a time milliseconds or a date."""
+    """The value in the form of a commit's record: numbers may come as strings of templates, times as milliseconds or dates."""
     if name == "map_index" and str(value).removeprefix("-").isdecimal():
         return int(value)
     if name == "logical_date" and (isinstance(value, int) or str(value).isdecimal()):

@@ -1,4 +1,4 @@
-"""Whether a commit fulfills a filter, and how many rows it changed. Pure."""
+"""Whether a commit fulfills a filter, and how many rows it changed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.partition_predicate import partition_predicate
 
 _MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
-_CHANGED = ("numOutputRows", "numUpdatedRows", "numDeletedRows")  # of a MERGE, the first one counts copied rows too
+_CHANGED = ("numOutputRows", "numUpdatedRows", "numDeletedRows")  # for a MERGE, the first one also counts copied rows
 
 
 def fulfills(commit: CommitActions, wanted: CommitFilter, metadata: Metadata | None, table: str) -> bool:
     """Whether a commit fulfills the conditions of a filter.
 
     Args:
-        commit: Its actions.
+        commit: The commit's actions.
         wanted: The filter.
-        metadata: Of the table at that commit; needed for ``partitions`` only.
+        metadata: The table's metadata at that commit; only needed for ``partitions``.
         table: URI of the table, for errors.
 
     Raises:
-        InvalidPredicateError: ``partitions`` is not a condition on the table's columns, or one that only Spark could decide.
-        InvalidStatementError: It names a column that does not partition the table.
+        InvalidPredicateError: ``partitions`` is not a condition on the table's columns, or only Spark could decide it.
+        InvalidStatementError: ``partitions`` names a column that is not a partition column.
     """
     info = commit.commit_info
     if wanted.operations and (info is None or info.operation.upper() not in wanted.operations):
@@ -47,7 +47,7 @@ def fulfills(commit: CommitActions, wanted: CommitFilter, metadata: Metadata | N
 
 
 def _touches(partitions: str, files: pa.Table, metadata: Metadata, table: str) -> bool:
-    """Whether one of the files is in such a partition; a removed file without partition values may be."""
+    """Whether a file is in a matching partition; a removed file without partition values counts as such."""
     schema = columns_of(metadata)
     predicate = partition_predicate(partitions, schema, metadata.partition_columns, table=table, sensor="DeltaCommitSensor")
     known = files.filter(pc.is_valid(files["partition_values"]))
@@ -60,7 +60,7 @@ def _touches(partitions: str, files: pa.Table, metadata: Metadata, table: str) -
 def rows_changed(commit: CommitActions) -> int:
     """Rows that the commit inserted, updated or deleted, by its metrics.
 
-    Where the writer left no such metrics, the rows of the files that it added; 0 where these are unknown too.
+    Without such metrics, the rows of the files that the commit added; 0 if these are unknown, too.
     """
     metrics = commit.commit_info.operation_metrics if commit.commit_info else {}
     names = _MERGED if any(name in metrics for name in _MERGED) else _CHANGED

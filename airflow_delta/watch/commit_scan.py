@@ -1,4 +1,4 @@
-"""Reading the commits after a version, each of them once."""
+"""Reading the commits after a version, each commit once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_match import fulfills
 
-_AT_ONCE = 16  # Requests under way; when the search ends, as many commits may have been read for nothing.
+_AT_ONCE = 16  # Parallel requests; when the search ends, up to as many commits have been read in vain.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +25,11 @@ class LaterCommits:
     """What one listing found after a version.
 
     Attributes:
-        at: The commit file of that version itself; None when it is not there.
+        at: The commit file of that version itself; None if it does not exist.
         commits: The commit files after it, by version, ascending.
-        head: The table's latest version, perhaps known from a checkpoint only; None when there is none from the version on.
-        lost: The first version after it whose commit is gone although later ones are there; None when all are there.
+        head: The table's latest version, perhaps only known from a checkpoint; None if the log has nothing from the version on.
+        lost: The first version after it whose commit is missing although the log has later versions; None if no commit is
+            missing.
     """
 
     at: FileStatus | None
@@ -38,7 +39,7 @@ class LaterCommits:
 
 
 def later_commits(store: LogStore, after: int) -> LaterCommits:
-    """What is in the log after version ``after`` (-1 for all that is there)."""
+    """The commits in the log after version ``after`` (-1 for all commits)."""
 
     def listed() -> LogListing:
         listing = list_log(store, max(after, 0))
@@ -68,7 +69,8 @@ class CommitScan:
     """Finds the commits of a table that fulfill a filter.
 
     Attributes:
-        table_id: As the last of the commits that says it; None while none has, or where only their infos are read.
+        table_id: The table's id, from the last commit read that contains metadata; None without such a commit, and if only
+            ``commitInfo`` is read.
     """
 
     def __init__(self, store: LogStore, wanted: CommitFilter, *, with_files: bool = False) -> None:
@@ -76,16 +78,16 @@ class CommitScan:
         self._wanted = wanted
         self._reads_files = with_files or wanted.looks_at_files
         self.table_id: str | None = None
-        self._metadata: Metadata | None = None  # of the last commit that was read; only where it is needed
+        self._metadata: Metadata | None = None  # at the last commit read; only if needed
         self._last_version: int | None = None
 
     def matches(self, versions: Sequence[int]) -> Iterator[tuple[int, CommitActions | None]]:
-        """Each of these versions (ascending) with its commit, or with None when that does not fulfill the filter.
+        """Each of these versions (ascending) with its commit, or with None if the commit does not fulfill the filter.
 
         Raises:
             LogGapError: A commit file is missing.
             CorruptLogError: A commit is malformed.
-            InvalidPredicateError: As ``fulfills``.
+            InvalidPredicateError: As ``fulfills`` raises it.
         """
         for start in range(0, len(versions), _AT_ONCE):
             some = versions[start : start + _AT_ONCE]
@@ -113,7 +115,7 @@ class CommitScan:
 
 
 def metadata_of(store: LogStore, version: int | None = None) -> Metadata:
-    """The table's metadata at a version; the latest one where that version cannot be rebuilt any more.
+    """The table's metadata at a version; the latest metadata if that version can no longer be reconstructed.
 
     Raises:
         TableNotFoundError: There is no table.
@@ -126,8 +128,8 @@ def metadata_of(store: LogStore, version: int | None = None) -> Metadata:
 
 
 def had_id(store: LogStore, table_id: str | None, version: int) -> bool:
-    """Whether the table has this id, or had it at a version: REPLACE TABLE gives it another one, and its versions go on.
+    """Whether the table has this id, or had it at a version: REPLACE TABLE changes the id, but the versions continue.
 
-    Raises as ``metadata_of``.
+    Raises as ``metadata_of`` does.
     """
     return any(metadata_of(store, seen).id == table_id for seen in (None, version))

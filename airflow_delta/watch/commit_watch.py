@@ -24,15 +24,15 @@ from airflow_delta.watch.waits import CommitWait
 from airflow_delta.watch.window_versions import versions_in
 
 LISTED_EVERY = 60
-"""Polls of one wait, of which the first lists the log and the others probe for the next commit: it may be cleaned up unseen."""
+"""One poll in this many lists the log, as the awaited commit may have been cleaned up; the others probe for the next one."""
 
-_NO_VERSIONS = frozenset({LogFileKind.CHECKSUM, LogFileKind.COMPACTED_COMMITS})  # they do not prove that a version exists
+_NO_VERSIONS = frozenset({LogFileKind.CHECKSUM, LogFileKind.COMPACTED_COMMITS})  # these do not prove that a version exists
 
 
 def head_version(store: LogStore, at_least: int = 0) -> int:
-    """The latest version in the log that is not below ``at_least``, or ``NO_TABLE``; one listing, no file is read.
+    """The latest version in the log from ``at_least`` on, or ``NO_TABLE``. Costs one listing; no file is read.
 
-    Checkpoints count like commits: the commit below one may have been cleaned up.
+    Checkpoints count like commits, because the commit of a checkpoint's version may have been cleaned up.
     """
     head = NO_TABLE
     for status in store.list_from(LOG_DIRECTORY, version_prefix(at_least)):
@@ -46,20 +46,20 @@ def head_version(store: LogStore, at_least: int = 0) -> int:
 
 
 def commit_written(store: LogStore, version: int) -> int | None:
-    """When the commit of a version was written (milliseconds since the epoch), or None; one listing, no file is read."""
+    """When the commit of a version was written (milliseconds since the epoch), or None. Costs one listing; no file is read."""
     path = commit_path(version)
     found = next(iter(store.list_from(LOG_DIRECTORY, path.rpartition("/")[2])), None)
     return found.modification_time if found is not None and found.path == path else None
 
 
 def reached_version(store: LogStore, wanted: int, *, thorough: bool) -> int | None:
-    """The table's latest version if it is ``wanted`` or later, else None, also for a missing table.
+    """The table's latest version if it is ``wanted`` or later; else, and for a missing table, None.
 
     Args:
         store: The files of the table.
-        wanted: The version that is waited for.
-        thorough: Whether to list the log instead of probing for the one file: needed now and then, because the wanted commit
-            may have been cleaned up already.
+        wanted: The awaited version.
+        thorough: Whether to list the log instead of probing for one commit file; needed now and then, because the commit may
+            have been cleaned up already.
     """
     if not thorough and not store.exists(f"{LOG_DIRECTORY}/{commit_file(wanted)}"):
         return None
@@ -68,14 +68,14 @@ def reached_version(store: LogStore, wanted: int, *, thorough: bool) -> int | No
 
 
 class CommitWatch:
-    """Searches for the commit of a wait; no commit is read twice. A table that is made anew is read from its beginning.
+    """Searches for the commit of a wait; no commit is read twice. A table that was created again is read from its beginning.
 
     Attributes:
         wait: The wait with the progress of the search.
     """
 
     def __init__(self, store: LogStore, wait: CommitWait, *, thorough: bool = True, clock: Clock = system_clock) -> None:
-        """``thorough``: whether the first poll lists the log instead of probing for the next commit, which may be gone."""
+        """``thorough``: whether the first poll lists the log instead of only probing for the next commit."""
         self.wait = wait
         self._store = store
         self._clock = clock
@@ -83,13 +83,13 @@ class CommitWatch:
         self._polls = 0 if thorough else 1
 
     def poll(self) -> int | None:
-        """The version of the commit that is waited for (the latest version, where any will do); None when there is none yet.
+        """The version of the awaited commit (the latest version if any commit will do); None if there is no such commit yet.
 
         Raises:
-            CommitsCleanedUpError: There is none, and it may be among commits that were cleaned up since ``after``.
-            CommitWindowPassedError: There is none, and commits after the window exist.
+            CommitsCleanedUpError: The commit is not found, and may be among commits after ``after`` that were cleaned up.
+            CommitWindowPassedError: The commit is not found, and commits after the window exist.
             CorruptLogError: A commit is malformed.
-            OSError: The storage does not answer.
+            OSError: The storage cannot be reached.
         """
         thorough = self._polls % LISTED_EVERY == 0
         self._polls += 1
@@ -106,7 +106,7 @@ class CommitWatch:
         return self._poll_window(self.wait.window, found)
 
     def _latest(self, *, thorough: bool) -> int | None:
-        """The latest version, where any will do; a new table's latest, where it need not reach a version that a user named."""
+        """The latest version, if any commit will do; also of a table created again, unless the user named a version."""
         after = self.wait.after
         if not (thorough and self.wait.is_since_poke):
             return reached_version(self._store, after + 1, thorough=thorough)
@@ -117,15 +117,15 @@ class CommitWatch:
         return head if head > after else None
 
     def _is_made_anew(self) -> bool:
-        """Whether the log, which has nothing from the last read version on, is another one: its table was made anew.
+        """Whether the log, which has nothing from the last read version on, belongs to a table that was created again.
 
-        Not where the user waits for versions: those of the new table may still come.
+        False if the user waits for version numbers: the new table may still reach them.
         """
         of_versions = self.wait.window is None and not self.wait.wanted.run and not self.wait.is_since_poke
         return not of_versions and self.wait.after != NO_TABLE and head_version(self._store) != NO_TABLE
 
     def _poll_window(self, window: CommitWindow, found: LaterCommits) -> int | None:
-        """The version in the window that is waited for; where any will do, or it moves with the time, the latest one."""
+        """The version in the window that fulfills the wait; the latest one if any commit will do, or if the window moves."""
         is_moving, window = window.within is not None, window.at(self._clock())
         inside = versions_in(self._store, window)
         if inside.first is None:
@@ -136,7 +136,7 @@ class CommitWatch:
             if inside.first > self.wait.after + 1:
                 self.wait = replace(self.wait, after=inside.first - 1)
                 found = later_commits(self._store, self.wait.after)
-                if found.at is None:  # was it in the window?
+                if found.at is None:  # it may have been in the window
                     found = replace(found, lost=self.wait.after)
             version = self._first_match(found, until=version)
         if version is None and inside.is_over and window.end is not None:
@@ -144,7 +144,7 @@ class CommitWatch:
         return inside.head if version is not None and is_moving else version
 
     def _first_match(self, found: LaterCommits, until: int | None = None) -> int | None:
-        """The first of these commits (up to a version) that fulfills the wait."""
+        """The version of the first of these commits (up to a version) that fulfills the wait; None without such a commit."""
         wait = self.wait
         is_whole = found.lost is None or wait.after == NO_TABLE
         for version, commit in self._scan.matches([version for version in found.commits if until is None or version <= until]):
@@ -152,7 +152,7 @@ class CommitWatch:
             if commit and rows >= (wait.min_rows or 0):
                 return version
             wait = replace(wait, after=version, rows=rows)
-            if is_whole:  # otherwise the next poll would not notice that commits were lost
+            if is_whole:  # else the next poll would not notice that commits were lost
                 self.wait = wait
         if not is_whole and found.lost is not None:
             earliest = min((version for version in found.commits if version > found.lost), default=found.head or found.lost)

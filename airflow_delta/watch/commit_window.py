@@ -1,4 +1,4 @@
-"""A time window of commits: after a moment, the data interval of a DAG run, or the last hours."""
+"""Time windows for commits: after a moment, the data interval of a DAG run, or the last hours."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitWindow:
-    """When a commit must have been made, by the table's own times, in milliseconds since the epoch.
+    """When a commit must have been made, by the times in the table's log, in milliseconds since the epoch.
 
-    The time of a commit is its in-commit timestamp where the table has these, else the modification time of its file.
+    The time of a commit is its in-commit timestamp if the table has these, else the modification time of its file.
 
     Attributes:
-        start: Not before.
-        end: And before; None is open.
-        within: How long before each poll the window starts, instead of at ``start``; None for a window that stands still.
+        start: Start of the window, inclusive.
+        end: End of the window, exclusive; None for an open end.
+        within: Milliseconds before each poll at which the window starts, instead of at ``start``; None for a fixed window.
     """
 
     start: int
@@ -44,12 +44,12 @@ class CommitWindow:
 
     @classmethod
     def after(cls, time: Any) -> CommitWindow:
-        """Later than a time: a datetime (UTC where it has no zone), milliseconds since the epoch, or ISO text."""
+        """The window after a time: a datetime (UTC if it has no time zone), milliseconds since the epoch, or ISO 8601 text."""
         return cls(start=_milliseconds("after_timestamp", time) + 1)
 
     @classmethod
     def during(cls, interval: Any) -> CommitWindow:
-        """From the start of an interval to before its end."""
+        """The window of an interval, with its start and without its end."""
         if isinstance(interval, str) or not isinstance(interval, Sequence) or len(interval) != 2:  # noqa: PLR2004
             detail = f"during must be a pair of start and end, found {shortened(interval)}"
             raise InvalidStatementError(statement=_STATEMENT, detail=detail)
@@ -60,8 +60,8 @@ class CommitWindow:
 
     @classmethod
     def lately(cls, within: Any) -> CommitWindow:
-        """The last hours before each poll: a timedelta, or a text such as ``2h``, ``90 min`` or ``1 day 12 hours``."""
-        length = round(within.total_seconds() * 1_000) if isinstance(within, timedelta) else None  # pendulum's cannot divide
+        """The time before each poll: a timedelta, or a text such as ``2h``, ``90 min`` or ``1 day 12 hours``."""
+        length = round(within.total_seconds() * 1_000) if isinstance(within, timedelta) else None  # pendulum cannot divide
         if isinstance(within, str):
             short = _SHORT.fullmatch(within.strip())
             length = interval_milliseconds(f"{short[1]} {_UNITS[short[2].lower()]}" if short else within)
@@ -73,7 +73,7 @@ class CommitWindow:
         return cls(start=0, within=length)
 
     def at(self, now: int) -> CommitWindow:
-        """The window as it stands at a time, in milliseconds since the epoch."""
+        """The fixed window at a time, in milliseconds since the epoch."""
         return self if self.within is None else CommitWindow(start=now - self.within)
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class CommitWindow:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any] | None) -> CommitWindow | None:
-        """The window that ``to_json`` described."""
+        """The window that ``to_json`` wrote; None for None."""
         return None if document is None else cls(**document)
 
 

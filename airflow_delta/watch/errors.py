@@ -5,7 +5,7 @@
     DeltaError
     ├── CommitsCleanedUpError    commits were cleaned up before they were read
     ├── CommitWindowPassedError  no commit in the interval, and later ones exist
-    └── StoredProgressError      what is stored of a watcher or a consumer is no progress
+    └── StoredProgressError      the stored progress of a watcher or consumer is invalid
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from airflow_delta.core.foreign_values import moment
 
 @dataclass(kw_only=True, eq=False)
 class CommitsCleanedUpError(DeltaError):
-    """Commits were cleaned up before they were read, and no commit that is left fulfills the wait: one of them may have.
+    """Commits were cleaned up before they were read, and may have fulfilled the wait, which no remaining commit does.
 
     Attributes:
-        first: The first version that is gone.
-        earliest: The first later version that is still there.
+        first: The first version that was cleaned up.
+        earliest: The first later version that still exists.
     """
 
     code = "DELTA_COMMITS_CLEANED_UP"
@@ -38,12 +38,12 @@ class CommitsCleanedUpError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class CommitWindowPassedError(DeltaError):
-    """No commit in the interval can appear any more: a later one exists, and commit times ascend.
+    """No more commits can appear in the interval: a later commit exists, and commit times ascend.
 
     Attributes:
-        start: Of the interval, milliseconds since the epoch.
-        end: Of the interval.
-        later: A version that was committed after it.
+        start: Start of the interval, in milliseconds since the epoch.
+        end: End of the interval, in milliseconds since the epoch.
+        later: A version that was committed after the interval.
     """
 
     code = "DELTA_COMMIT_WINDOW_PASSED"
@@ -58,17 +58,17 @@ class CommitWindowPassedError(DeltaError):
     later: int
 
     def claim(self) -> str:
-        """What happened and where, with times that people read."""
+        """The error's message with human-readable times."""
         return self.message.format(**self.attributes() | {"start": moment(self.start), "end": moment(self.end)})
 
 
 @dataclass(kw_only=True, eq=False)
 class StoredProgressError(DeltaError):
-    """What is stored of a watcher or a consumer is no progress: it was edited, or written by another release.
+    """The stored progress of a watcher or a consumer is invalid: it was edited, or written by another release.
 
     Attributes:
         found: The stored value.
-        expected: What it should be.
+        expected: The form that it should have.
     """
 
     code = "DELTA_STORED_PROGRESS"

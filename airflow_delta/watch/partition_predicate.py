@@ -1,4 +1,4 @@
-"""The condition that says which partitions a sensor waits for."""
+"""The condition that selects the partitions for which a sensor waits."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from airflow_delta.core.schema import StructType
 
 
 def partition_predicate(partitions: str, schema: StructType, columns: Sequence[str], *, table: str, sensor: str) -> Expression:
-    """The predicate of a condition on partition columns, which the log alone decides for every file.
+    """Parse a condition on partition columns, which the log alone can decide for every file.
 
     Args:
         partitions: The condition, as Spark SQL.
-        schema: Of the table.
-        columns: Those that partition it.
-        table: Its URI, for the errors.
-        sensor: Who waits, for the errors.
+        schema: Schema of the table.
+        columns: The partition columns.
+        table: URI of the table, for errors.
+        sensor: Name of the sensor, for errors.
 
     Raises:
-        InvalidStatementError: It names a column that does not partition the table.
-        InvalidPredicateError: It is not a condition on the table's columns, or only Spark could decide it: the files that are
-            left undecided would count as if it held for them, and end the wait too early.
+        InvalidStatementError: The condition names a column that is not a partition column.
+        InvalidPredicateError: It is not a condition on the table's columns, or only Spark could decide it: undecided files
+            would count as matching, and end the wait too early.
     """
     predicate = parse_predicate(partitions, schema, table)
     if not is_partition_only(predicate, columns):

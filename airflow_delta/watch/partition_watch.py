@@ -1,4 +1,4 @@
-"""The search for partitions that hold so many rows, in whichever commits these came."""
+"""Waiting until partitions hold a number of rows, whichever commits added them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COUNTED = (NUM_RECORDS.name, "deletion_vector")
 
 
 class PartitionWatch:
-    """Counts the rows of partitions whenever there is a new version, by what the log says of the files.
+    """Counts the rows of partitions from the log whenever there is a new version.
 
     Attributes:
         wait: The wait with the version that was counted last.
@@ -35,13 +35,13 @@ class PartitionWatch:
         self._polls = 0
 
     def poll(self) -> int | None:
-        """The latest version, if the partitions hold enough rows there; None while they do not, and for a missing table.
+        """The latest version if the partitions hold enough rows in it; else, and for a missing table, None.
 
         Raises:
-            InvalidStatementError: The condition names a column that does not partition the table.
+            InvalidStatementError: The condition names a column that is not a partition column.
             InvalidPredicateError: It is not a condition on the table's columns, or one that only Spark could decide.
             CorruptLogError: The log cannot be read.
-            OSError: The storage does not answer.
+            OSError: The storage cannot be reached.
         """
         thorough = self._polls % LISTED_EVERY == 0
         self._polls += 1
@@ -51,15 +51,15 @@ class PartitionWatch:
             snapshot = self._log.refresh()
         except TableNotFoundError:
             return None
-        rows = rows_in(snapshot, self.wait.partitions)  # what raises has not counted this version
+        rows = rows_in(snapshot, self.wait.partitions)  # if this raises, the version does not count as read
         status = self._store.status(commit_path(snapshot.version))
         self.wait = replace(self.wait, after=snapshot.version, written=status.modification_time if status else None)
         return snapshot.version if rows >= self.wait.min_rows else None
 
     def _is_changed(self, *, thorough: bool) -> bool:
-        """Whether there is another version than the counted one, or another commit of its number, as of a table made anew.
+        """Whether the latest version is another one, or a new commit of the same number, as after a table was created again.
 
-        Not thorough, whether the next one is there still.
+        If not ``thorough``, only whether the next commit exists.
         """
         if thorough:
             found = later_commits(self._store, self.wait.after)
@@ -69,10 +69,10 @@ class PartitionWatch:
 
 
 def rows_in(snapshot: Snapshot, partitions: str) -> int:
-    """The rows of the partitions for which a predicate holds; a file whose writer did not count them has at least one.
+    """The number of rows in the partitions that match a predicate; a file without a row count counts as one row.
 
     Raises:
-        InvalidStatementError: It names a column that does not partition the table.
+        InvalidStatementError: ``partitions`` names a column that is not a partition column.
         InvalidPredicateError: It is not a condition on the table's columns, or one that only Spark could decide.
     """
     predicate = partition_predicate(

@@ -1,4 +1,4 @@
-"""The progress of a table's consumer: the versions that its DAG runs have processed, and those that are due."""
+"""The progress of a table's consumer: the versions that the runs of a DAG have processed, and those that are due."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from airflow_delta.watch.errors import StoredProgressError
 from airflow_delta.watch.start import Start
 
 MOST_CLAIMS = 10
-"""Most runs that are stored while they may still succeed. One more failure in a row only repeats versions."""
+"""Most open claims that are stored. If more runs fail in a row, versions are only repeated."""
 
 CHANGES_DATA = CommitFilter(data_change_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessedVersions:
-    """What a consumer has done.
+    """The progress of a consumer.
 
     Attributes:
-        table_id: The identity of the table whose versions these are; None where it is not known.
+        table_id: The id of the table whose versions these are; None if unknown.
         version: The last version that a successful run has processed.
-        claims: The last versions of the runs that may still succeed, by run id, oldest first.
+        claims: For runs that may still succeed, the last version that each has been given, by run id, oldest first.
     """
 
     table_id: str | None
@@ -36,12 +36,12 @@ class ProcessedVersions:
     claims: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The progress as JSON values."""
         return {"table_id": self.table_id, "version": self.version, "claims": dict(self.claims)}
 
     @classmethod
     def from_json(cls, document: Any) -> ProcessedVersions:
-        """As ``to_json`` gave it; a user who sets it may leave out all but the version. Raises ``StoredProgressError``."""
+        """Parse stored progress; progress set by a user needs only the version. Raises ``StoredProgressError``."""
         given = document if isinstance(document, Mapping) else {}
         version, table_id, claims = given.get("version"), given.get("table_id"), given.get("claims", {})
         has_claims = isinstance(claims, Mapping) and all(isinstance(claimed, int) for claimed in claims.values())
@@ -51,20 +51,20 @@ class ProcessedVersions:
         raise StoredProgressError(found=shortened(document), expected=expected)
 
     def with_succeeded(self, has_succeeded: Callable[[str], bool]) -> ProcessedVersions:
-        """With the claims of the runs that have succeeded counted as processed.
+        """The progress with the claims of successful runs counted as processed.
 
-        Each claim begins no later than after the last processed version, so that the greatest of them includes the others.
+        Each claim begins directly after the last processed version or earlier, so the greatest claim includes the others.
         """
         done = [version for run_id, version in self.claims.items() if has_succeeded(run_id)]
         return self.moved_to(max([self.version, *done]))
 
     def moved_to(self, version: int) -> ProcessedVersions:
-        """With everything up to this version processed."""
+        """The progress with everything up to this version processed."""
         open_claims = {run_id: claimed for run_id, claimed in self.claims.items() if claimed > version}
         return replace(self, version=version, claims=open_claims)
 
     def claimed_by(self, run_id: str, version: int) -> ProcessedVersions:
-        """With everything up to this version claimed by a run."""
+        """The progress with everything up to this version claimed by a run."""
         claims = [*((claimant, claimed) for claimant, claimed in self.claims.items() if claimant != run_id), (run_id, version)]
         return replace(self, claims=dict(claims[-MOST_CLAIMS:]))
 
@@ -74,13 +74,13 @@ class DueVersions:
     """The versions that a consumer has not processed yet.
 
     Attributes:
-        processed: Its progress on this very table.
+        processed: The consumer's progress on this table.
         from_version: The first version that is due.
-        to_version: The table's latest version; less than ``from_version`` when there is none.
-        changes_data: Whether one of them changed rows; also where that is not known.
-        gap: Whether the commit of one of them was cleaned up: ``to_version`` can be read, their change feed cannot.
-        reset: Whether the table was recreated since the last run, or its log taken back, and versions count from the beginning
-            again.
+        to_version: The table's latest version; less than ``from_version`` if no version is due.
+        changes_data: Whether a due version changed rows; True if that is unknown.
+        gap: Whether a commit among them was cleaned up: then ``to_version`` can be read, but not their change feed.
+        reset: Whether the table was created again since the last run, or its log restored from a backup, so that all versions
+            are due again.
     """
 
     processed: ProcessedVersions
@@ -94,18 +94,18 @@ class DueVersions:
 def due_versions(
     store: LogStore, stored: Mapping[str, Any] | None, start: Start, has_succeeded: Callable[[str], bool]
 ) -> DueVersions:
-    """The versions after the last processed one.
+    """The versions after the last processed version.
 
     Args:
-        store: The table.
-        stored: Its progress, as ``ProcessedVersions.to_json`` gave it; None for a new consumer.
+        store: The files of the table.
+        stored: The stored progress, as ``ProcessedVersions.to_json`` wrote it; None for a new consumer.
         start: Where a new consumer begins.
-        has_succeeded: Whether the run of this id has succeeded.
+        has_succeeded: Whether the run with an id has succeeded.
 
     Raises:
         TableNotFoundError: There is no table.
         CorruptLogError: The log cannot be read.
-        StoredProgressError: ``stored`` is no progress.
+        StoredProgressError: ``stored`` is invalid.
     """
     table_id = metadata_of(store).id
     before = ProcessedVersions.from_json(stored).with_succeeded(has_succeeded) if stored else None
@@ -127,14 +127,14 @@ def due_versions(
 
 
 def _goes_on(store: LogStore, before: ProcessedVersions, start: Start) -> bool:
-    """Whether the log continues from the processed version: not where it ends before it, as one of a backup."""
-    is_before_start = isinstance(start, int) and before.version < start  # which the table need not have reached
+    """Whether the log continues from the processed version; False if it ends before that, as when restored from a backup."""
+    is_before_start = isinstance(start, int) and before.version < start  # the table may not have reached it yet
     if before.version == NO_TABLE or is_before_start:
         return before.table_id is None or had_id(store, before.table_id, before.version)
     return has_reached(store, before.table_id, before.version)
 
 
 def has_reached(store: LogStore, table_id: str | None, version: int) -> bool:
-    """Whether the log has this version, or had it, and is the one of the table with this id; None for any table."""
+    """Whether the log has, or had, this version, and belongs to the table with this id (None for any table)."""
     is_there = later_commits(store, version).head is not None
     return is_there and (table_id is None or had_id(store, table_id, version))

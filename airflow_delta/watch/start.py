@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Literal
 
 Start = Literal["latest", "earliest"] | int
-"""After the version of the first poll, with all that the log holds, or with a version."""
+"""``latest``: after the version of the first poll; ``earliest``: with all commits in the log; a number: with that version."""

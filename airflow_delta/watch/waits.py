@@ -1,4 +1,4 @@
-"""What is waited for, as sensors and triggers carry it: plain values, without what reads a log."""
+"""Waits as plain values for sensors and triggers; importing them does not load the code that reads logs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from airflow_delta.watch.commit_window import CommitWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitWait:
-    """What is waited for, and the progress of the search.
+    """A wait for a commit, and the progress of the search.
 
     Attributes:
-        after: Commits up to this version do not count, or were read; ``NO_TABLE`` when all count that the log still holds.
+        after: Commits up to this version do not count, or were read already; ``NO_TABLE`` if all commits in the log count.
         wanted: The conditions on the commit.
-        min_rows: Rows that the wanted commits must have changed together; None when the first of them is enough.
-        rows: Rows that they have changed so far.
-        window: When it must have been made; None for any time.
-        is_since_poke: Whether ``after`` is the version of a poke, and none that the user has named: all commits of a table that
-            is made anew come later.
+        min_rows: Rows that the wanted commits must have changed together; None if the first wanted commit is enough.
+        rows: Rows that the wanted commits have changed so far.
+        window: When the commit must have been made; None for any time.
+        is_since_poke: Whether ``after`` is the version of a poke, not one that the user has named; then all commits of a table
+            that was created again count.
     """
 
     after: int
@@ -34,12 +34,12 @@ class CommitWait:
 
     @property
     def is_for_any(self) -> bool:
-        """Whether any commit will do (of the window), so that none needs to be read."""
+        """Whether any commit (in the window) fulfills the wait, so that no commit has to be read."""
         return self.min_rows is None and self.wanted == ANY_COMMIT
 
     @property
     def progress(self) -> dict[str, int]:
-        """What the search has changed."""
+        """The progress of the search, as JSON values."""
         return {"after": self.after, "rows": self.rows}
 
     def to_json(self) -> dict[str, Any]:
@@ -51,20 +51,20 @@ class CommitWait:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> CommitWait:
-        """The wait that ``to_json`` described."""
+        """The wait that ``to_json`` wrote."""
         window = CommitWindow.from_json(document.get("window"))
         return cls(**{**document, "wanted": CommitFilter.of(**document["wanted"]), "window": window})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWait:
-    """What is waited for, and the progress.
+    """A wait for rows in partitions, and its progress.
 
     Attributes:
         partitions: A predicate over the partition columns.
-        min_rows: How many rows these partitions must hold together.
-        after: The latest version that was counted, or ``NO_TABLE``.
-        written: When the commit of that version was written, milliseconds since the epoch; None where it is not known.
+        min_rows: How many rows the matching partitions must hold together.
+        after: The latest version whose rows were counted, or ``NO_TABLE``.
+        written: When the commit of that version was written, in milliseconds since the epoch; None if unknown.
     """
 
     partitions: str
@@ -74,7 +74,7 @@ class PartitionWait:
 
     @property
     def progress(self) -> dict[str, int]:
-        """What the search has changed."""
+        """The progress of the search, as JSON values."""
         return {"after": self.after} | ({} if self.written is None else {"written": self.written})
 
     def to_json(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class PartitionWait:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> PartitionWait:
-        """The wait that ``to_json`` described."""
+        """The wait that ``to_json`` wrote."""
         return cls(**document)
 
 
@@ -91,5 +91,5 @@ Wait = CommitWait | PartitionWait
 
 
 def wait_of(document: Mapping[str, Any]) -> Wait:
-    """The wait that ``to_json`` described."""
+    """The wait that ``to_json`` wrote."""
     return CommitWait.from_json(document) if "wanted" in document else PartitionWait.from_json(document)

@@ -1,4 +1,4 @@
-"""The search of a log for what is waited for."""
+"""The search of a log for a wait."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Watch = CommitWatch | PartitionWatch
 
 
 def watch_of(store: LogStore, wait: Wait) -> Watch:
-    """The search for it in a table's log."""
+    """The search for a wait in a table's log."""
     return CommitWatch(store, wait) if isinstance(wait, CommitWait) else PartitionWatch(store, wait)
 
 
 def poll_once(store: LogStore, document: Mapping[str, Any]) -> tuple[int | None, Mapping[str, Any]]:
-    """What one poll of a wait finds, and the wait with its progress, both as JSON values. Raises as the poll."""
+    """Poll once; return the version found, if any, and the wait with its progress as JSON values. Raises as ``poll``."""
     watch = watch_of(store, wait_of(document))
     return watch.poll(), watch.wait.to_json()

@@ -14,12 +14,12 @@ from airflow_delta.watch.commit_window import CommitWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowVersions:
-    """The versions of a table in a window.
+    """The bounds of a time window in the versions of a table.
 
     Attributes:
-        first: The first one at its start or later; None when there is none yet.
-        last: The last one before its end; None when there is none.
-        head: The latest version.
+        first: The first version at the window's start or later; None if there is no such version yet.
+        last: The last version before the window's end; None if there is no such version.
+        head: The latest version of the table.
     """
 
     first: int | None
@@ -28,12 +28,12 @@ class WindowVersions:
 
     @property
     def is_over(self) -> bool:
-        """Whether every later commit lies behind the window, because times of commits ascend."""
+        """Whether every future commit will be after the window, as commit times ascend."""
         return self.last != self.head and self.first is not None
 
 
 def versions_in(store: LogStore, window: CommitWindow) -> WindowVersions:
-    """The versions in a window, by a search for its ends; commits are read only for the times that they carry.
+    """The versions in a window, found by searching for its ends; commits are only read for their in-commit timestamps.
 
     Raises:
         TableNotFoundError: There is no table.

@@ -1,1 +1,1 @@
-"""Pages of the Airflow API server: tables as tasks reported them. Nothing here reads storage or takes a URI from a request."""
+"""Pages of the Airflow API server: tables as tasks have reported them. No code here reads storage, or a URI from a request."""

@@ -1,7 +1,7 @@
-"""What the pages need of Airflow's API server, none of which Airflow documents for plugins: all of it, and none anywhere else.
+"""The only module of the pages that imports from Airflow's API server, which Airflow does not document for plugins.
 
-A release of Airflow may move any of it: then the plugin switches the pages off, and ``tests/observe/www/test_airflow_api.py``
-fails with the name that moved.
+A release of Airflow may move any of these names: then the plugin switches the pages off, and
+``tests/observe/www/test_airflow_api.py`` fails with the name that moved.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ requires_xcoms: Callable[..., Any] = requires_access_dag("GET", DagAccessEntity.
 """The dependency of a route that shows XComs of the DAG in its path."""
 
 requires_dags: Callable[..., Any] = requires_access_dag("GET")
-"""The dependency of a route for those who may see DAGs; of which ones, ``dag_ids_with_xcoms_for`` says."""
+"""The dependency of a route for users who may see DAGs; ``dag_ids_with_xcoms_for`` says which DAGs."""
 
-_HAS_TEAMS = [*map(int, AIRFLOW_VERSION.split(".")[:2])] >= [3, 2]  # 3.1 has the field of a team, and no way to ask for it
+_HAS_TEAMS = [*map(int, AIRFLOW_VERSION.split(".")[:2])] >= [3, 2]  # 3.1 has the field, but no way to look up teams
 
 
 def dag_ids_with_xcoms_for(user: Any) -> set[str]:
-    """The DAGs that a user may see, and whose XComs he may read."""
+    """Ids of the DAGs that a user may see and whose XComs the user may read."""
     manager = get_auth_manager()
     found = manager.get_authorized_dag_ids(user=user, method="GET")
     teams = DagModel.get_dag_id_to_team_name_mapping(list(found)) if _HAS_TEAMS else {}

@@ -1,4 +1,4 @@
-"""The routes of the pages, who may see them, and their data: the XComs that tasks pushed."""
+"""The routes of the pages: access checks, and data from the XComs that tasks have pushed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from airflow_delta.observe.www.tables import table_rows
 
 PREFIX = "/delta"
 
-_LARGEST_INDEX = (1 << 31) - 1  # of Airflow's column
+_LARGEST_INDEX = (1 << 31) - 1  # limit of Airflow's column
 _LARGEST_VERSION = (1 << 63) - 1
 
 _HEADERS = {
@@ -39,7 +39,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 
-# No documentation pages: they would be open to all.
+# No documentation pages, as these would be open to everyone.
 app = FastAPI(title="Delta tables", docs_url=None, redoc_url=None, openapi_url=None)
 
 Sort = Literal["table", "version", "rows", "size", "files", "small", "written", "health"]
@@ -54,7 +54,7 @@ def tables(  # noqa: PLR0917 - FastAPI fills them by name
     sort: Sort = "written",
     page: Annotated[int, Query(ge=1, le=_LARGEST_INDEX)] = 1,
 ) -> HTMLResponse:
-    """All tables that tasks of the DAGs reported which the user may read."""
+    """The page of all tables that were reported by DAGs which the user may read."""
     dag_ids = dag_ids_with_xcoms_for(user)
     rows = table_rows(latest_reports(session, dag_ids), dag_ids)
     return _page(tables_page(rows, root=_root(request), search=search, sort=sort, page=page))
@@ -68,7 +68,7 @@ def table(
     identifier: Annotated[str, Path(pattern="^[0-9a-f]{16}$")],
     before: Annotated[int | None, Query(ge=0, le=_LARGEST_VERSION)] = None,
 ) -> HTMLResponse:
-    """One table, as far as the DAGs reported of it which the user may read."""
+    """The page of one table, from reports of DAGs which the user may read."""
     dag_ids = dag_ids_with_xcoms_for(user)
     reports = reports_of_table(session, dag_ids, identifier)
     if not reports:
@@ -80,7 +80,7 @@ def table(
 
 @app.get("/conflicts", dependencies=[Depends(requires_dags)])
 def all_conflicts(request: Request, session: SessionDep, user: GetUserDep) -> HTMLResponse:
-    """The conflicts of the DAGs that the user may read."""
+    """The page of the conflicts of DAGs that the user may read."""
     dag_ids = dag_ids_with_xcoms_for(user)
     found = conflicts(reports_with_conflicts(session, dag_ids), lost_conflicts(session, dag_ids), dag_ids)
     return _page(conflicts_page(found, root=_root(request)))
@@ -96,7 +96,7 @@ def history(  # noqa: PLR0917 - FastAPI fills them by name
     run_id: str,
     map_index: Annotated[int, Query(ge=-1, le=_LARGEST_INDEX)] = -1,
 ) -> HTMLResponse:
-    """The history of the table that a task worked on, for those who may read the DAG's XComs."""
+    """The page with the history of a task's table, for users who may read the DAG's XComs."""
     payload: Any = next(iter(histories(session, [Run(dag_id, task_id, run_id, map_index)])), None)
     if payload is None:
         return _page(nothing_page("This task run has reported no table.", root=_root(request)), status=404)

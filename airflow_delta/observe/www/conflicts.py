@@ -1,4 +1,4 @@
-"""Who met whom: conflicts between commits, as a list and as a matrix of DAGs."""
+"""Conflicts between commits, as a list and as a matrix of DAGs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OTHERS = "other writers"
 """Commits of other engines, and of DAGs that the user may not read."""
 
 MOST_DAGS = 20
-"""Rows and columns of the matrix; the DAGs that met most."""
+"""Most rows and columns of the matrix: the DAGs with the most conflicts."""
 
 PASSED, REDONE, FAILED = "passed", "redone", "failed"
 
@@ -25,18 +25,20 @@ _PREFIX = "DELTA_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Two commits that met.
+    """Two commits that were made at the same time.
 
     Attributes:
-        run: The one that came second.
-        winner: The one that won; None for another engine, and for a DAG that the user may not read.
-        outcome: ``passed``: both stand; ``redone``: the second was computed again; ``failed``: the task failed,
-            or waits for its retry, at whose beginning Airflow deletes the report.
-        rule: What they disagree about, in words; empty where they do not.
-        lost_ms: Milliseconds of work that were done for nothing.
-        at: Milliseconds since the epoch.
-        version: Of the winner.
-        operation: Of the winner.
+        run: The task run whose commit came second.
+        winner: The task run whose commit won; None for another engine, or a DAG that the user may not read.
+        table: URI of the table.
+        outcome: ``passed``: both commits were compatible; ``redone``: the second was computed again; ``failed``: the task
+            failed or waits for its retry (when that begins, Airflow deletes the report).
+        rule: The conflict rule in words; empty if the commits were compatible.
+        code: The rule's error code.
+        lost_ms: Milliseconds of work that were lost.
+        at: When it was reported, in milliseconds since the epoch.
+        version: Version of the winning commit.
+        operation: Operation of the winning commit.
     """
 
     run: Run
@@ -52,22 +54,23 @@ class Conflict:
 
     @property
     def table_id(self) -> str:
-        """Of the table."""
+        """The id of the table in URLs."""
         return table_id(self.table)
 
     @property
     def winner_name(self) -> str:
-        """The winner's DAG, as the matrix has it."""
+        """The winner's DAG, or ``OTHERS``, as in the matrix."""
         return OTHERS if self.winner is None else self.winner.dag_id
 
 
 @dataclass(slots=True)
 class Cell:
-    """How often two DAGs met.
+    """The conflicts between two DAGs.
 
     Attributes:
-        counts: By outcome.
-        heat: From 0 to 4, for its color.
+        counts: Number of conflicts by outcome.
+        lost_ms: Milliseconds of work that were lost.
+        heat: Level of the cell's color, from 0 to 4.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -76,21 +79,21 @@ class Cell:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of all conflicts."""
         return self.counts.total()
 
     @property
     def redone(self) -> int:
-        """Those that cost something."""
+        """The number of conflicts that cost work."""
         return self.counts[REDONE] + self.counts[FAILED]
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Who came second (rows) against who won (columns).
+    """Conflicts by the DAG that came second (rows) and the DAG that won (columns).
 
     Attributes:
-        hidden: Conflicts of DAGs that have no row or column, as there are too many.
+        hidden: Number of conflicts of DAGs without a row or column, because there are too many DAGs.
     """
 
     rows: Sequence[str]
@@ -105,9 +108,9 @@ def conflicts(
     """All conflicts, the newest first.
 
     Args:
-        reports: Of commits that met others.
-        lost: Conflicts that failed a task, as ``reports.lost_conflicts``.
-        dag_ids: The DAGs that the user may read: winners of other DAGs are not named.
+        reports: Reports of commits that met others.
+        lost: Conflicts that failed a task, as from ``reports.lost_conflicts``.
+        dag_ids: The DAGs that the user may read; winners in other DAGs are not named.
     """
     found = [conflict for report in reports for conflict in of_report(report, dag_ids)]
     for run, at, content in lost:
@@ -125,14 +128,14 @@ def conflicts(
 
 
 def of_report(report: Report, dag_ids: Collection[str]) -> Iterator[Conflict]:
-    """The conflicts of one commit, the last one first."""
+    """The conflicts of one commit, the latest first."""
     for member in reversed(report.objects("conflicts")[-MOST_CONFLICTS:]):
         outcome = REDONE if member.get("rule") else PASSED
         yield _conflict(report.run, report.at, report.table, member, dag_ids, outcome=outcome)
 
 
 def matrix(found: Iterable[Conflict]) -> Matrix:
-    """How often each DAG met each."""
+    """Count the conflicts between each two DAGs."""
     cells: dict[tuple[str, str], Cell] = {}
     for conflict in found:
         cell = cells.setdefault((conflict.run.dag_id, conflict.winner_name), Cell())

@@ -1,4 +1,4 @@
-"""How values are written on the pages. They come from logs and XComs, so anything may be anything: never an error."""
+"""How values are shown on the pages. They come from logs and XComs and may have any type, so nothing here raises."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from airflow_delta.core.foreign_values import json_value, natural_number, printable
 from airflow_delta.core.wording import counted as counted  # noqa: PLC0414 - templates find it here
 
-UNKNOWN = "–"  # noqa: RUF001 - an en dash, as tables have it where nothing is known
+UNKNOWN = "–"  # noqa: RUF001 - an en dash stands for unknown values
 
-_LONGEST = 1_000  # characters of one text
+_LONGEST = 1_000  # most characters of one text
 _KIB = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _THOUSANDS = ((10**12, "tn"), (10**9, "bn"), (10**6, "M"), (10**4, "k"))
@@ -19,13 +19,13 @@ _DEC = 10
 
 
 def text(value: Any) -> str:
-    """A string or number as it is shown; empty for anything else, such as an object nested a thousand times."""
+    """A string or number as shown on a page; empty for anything else."""
     shown = json_value(value)
     return printable(str(shown))[:_LONGEST] if isinstance(shown, str | int | float) else ""
 
 
 def number(value: Any) -> str:
-    """A count with its thousands apart; any other text as it is."""
+    """A count with separators between thousands; any other text unchanged."""
     count = natural_number(value)
     return text(value) if count is None else f"{count:,}"
 
@@ -43,7 +43,7 @@ def short_number(value: Any) -> str:
 
 
 def size(value: Any) -> str:
-    """Bytes in their unit."""
+    """A number of bytes with a unit."""
     count = natural_number(value)
     if count is None:
         return UNKNOWN
@@ -55,12 +55,12 @@ def size(value: Any) -> str:
 
 
 def short_size(count: int) -> str:
-    """Bytes in a few characters: 65,536 is 64K."""
+    """A number of bytes in a few characters: 65,536 is 64K."""
     return size(count).replace(" ", "").removesuffix("iB")
 
 
 def duration(milliseconds: Any) -> str:
-    """How long something took."""
+    """A duration in milliseconds, shown in seconds and minutes."""
     count = natural_number(milliseconds)
     if count is None:
         return UNKNOWN
@@ -72,7 +72,7 @@ def duration(milliseconds: Any) -> str:
 
 
 def time(timestamp: Any) -> str:
-    """A point in time; empty for what is none.
+    """A point in time in UTC; empty for an invalid value.
 
     Args:
         timestamp: Milliseconds since the epoch.
@@ -84,7 +84,7 @@ def time(timestamp: Any) -> str:
 
 
 def age(timestamp: Any, now: int) -> str:
-    """How long before ``now`` (milliseconds since the epoch) that was, in one unit."""
+    """How long a time was before ``now`` (both in milliseconds since the epoch), in one unit."""
     if natural_number(timestamp) is None:
         return UNKNOWN
     seconds = max(0, now - int(timestamp)) // 1_000
@@ -95,7 +95,7 @@ def age(timestamp: Any, now: int) -> str:
 
 
 def name_of(uri: str) -> str:
-    """The last part of a table's URI, by which people know it."""
+    """The last part of a table's URI, which serves as its name."""
     return uri.rstrip("/").rpartition("/")[2] or uri
 
 

@@ -1,4 +1,4 @@
-"""How a table is: what its last health check found, and which maintenance is due."""
+"""The health of a table: what its last health check found, and which maintenance is due."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Health:
 
     Attributes:
         level: One of ``RANKS``.
-        text: In words.
+        text: The health in words.
     """
 
     level: str
@@ -30,12 +30,12 @@ class Health:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether somebody should look."""
+        """Whether the table should be looked at."""
         return self.level in {"error", "warning"}
 
 
 def health_of(reports: Iterable[Report]) -> Health:
-    """The health of a table by its reports, the newest first."""
+    """The health of a table, from its reports (the newest first)."""
     found, due = None, None
     for report in reports:
         found = report.part("findings") if found is None and report.content.get("operation") == "HEALTH" else found

@@ -1,4 +1,4 @@
-"""The pages as HTML. Every value may come from an untrusted log, so all is escaped."""
+"""The pages as HTML. Every value may come from an untrusted log, so all values are escaped."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _COLUMNS = {
 
 
 def _file(name: str) -> Markup:
-    """A file that is part of each page, and of this package: not of strangers."""
-    return Markup(files(__package__).joinpath("templates", name).read_text().strip())  # noqa: S704 - our own
+    """A file of this package, included in each page unescaped."""
+    return Markup(files(__package__).joinpath("templates", name).read_text().strip())  # noqa: S704 - a file of this package
 
 
 _STYLE, _SCRIPT = _file("style.css"), _file("frame.js")
@@ -63,18 +63,18 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'self'",
     )
 )
-"""One script may run: ours, by its digest. It takes over Airflow's theme, and opens Airflow's pages outside of the frame."""
+"""Only this package's script may run, by its digest: it adopts Airflow's theme, and opens Airflow's pages outside the frame."""
 
 
 def tables_page(rows: Sequence[TableRow], *, root: str, search: str = "", sort: str = "written", page: int = 1) -> str:
     """The page of all tables.
 
     Args:
-        rows: One for each.
-        root: Path below which Airflow's own pages are, without a slash at the end.
-        search: A part of the names to show.
-        sort: One of ``tables.SORTS``.
-        page: From 1.
+        rows: One row per table.
+        root: Path of Airflow's own pages, without a slash at the end.
+        search: Only show tables whose URI contains this text.
+        sort: A key of ``tables.SORTS``.
+        page: Number of the page, from 1.
     """
     found = listing(rows, search=search, sort=sort, page=page)
     return _rendered(
@@ -93,11 +93,11 @@ def table_page(
     """The page of one table.
 
     Args:
-        reports: Of the table, the newest first; at least one.
-        payloads: The long reports of some of these runs, the newest first.
+        reports: The table's reports, the newest first; at least one.
+        payloads: Histories from some of these runs (``links.history_payload``), the newest first.
         dag_ids: The DAGs that the user may read.
-        root: As of ``tables_page``.
-        before: Only commits before this version.
+        root: As for ``tables_page``.
+        before: Only show commits before this version.
     """
     now = system_clock()
     newest = newest_of(reports)
@@ -152,11 +152,11 @@ def conflicts_page(found: Sequence[met.Conflict], *, root: str) -> str:
 
 
 def history_page(payload: Mapping[str, Any], *, root: str, dag_ids: Collection[str] | None = None) -> str:
-    """The page of one table's history as one task run left it.
+    """The page of one table's history at the end of one task run.
 
     Args:
-        payload: What ``links.history_payload`` made; anything else gives an emptier page, never an error.
-        root: As of ``tables_page``.
+        payload: What ``links.history_payload`` returned; anything else gives a page with less content, never an error.
+        root: As for ``tables_page``.
         dag_ids: The DAGs that the user may read; commits of others are left out. None for all.
     """
     entries = [_commit(entry) for entry in objects(payload.get("commits"))[:_MOST_COMMITS]]
@@ -173,7 +173,7 @@ def history_page(payload: Mapping[str, Any], *, root: str, dag_ids: Collection[s
 
 
 def nothing_page(why: str, *, root: str = "") -> str:
-    """The page for what is not there."""
+    """The page that says why there is nothing to show."""
     return _rendered("nothing.html", root, why=why)
 
 

@@ -1,4 +1,4 @@
-"""Plots as SVG inside the page: no script, no network. Colors come from the page's style, by class."""
+"""Plots as inline SVG, without scripts and requests. Colors come from the page's style, by class."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Bar:
     """A bar of a histogram.
 
     Attributes:
-        label: Below it.
-        count: Its height.
-        kind: A class of the style, such as ``small``.
+        label: Text below the bar.
+        count: The bar's value, which decides its height.
+        kind: CSS class of the bar, such as ``small``.
     """
 
     label: str
@@ -31,8 +31,8 @@ def sparkline(values: Sequence[int], description: str) -> Markup:
     """A small line without axes; empty for fewer than two values.
 
     Args:
-        values: The oldest first.
-        description: For those who do not see it, and as its tooltip.
+        values: The values, the oldest first.
+        description: Text for screen readers, and the tooltip.
     """
     if len(values) < 2:  # noqa: PLR2004 - one point is no line
         return Markup("")
@@ -81,10 +81,10 @@ def line_chart(values: Sequence[int], *, ends: tuple[str, str], levels: tuple[st
     """A line from the oldest value to the newest, over the range of the values.
 
     Args:
-        values: The oldest first; at least two.
-        ends: What stands below the first and the last point.
-        levels: The least and the greatest value, as they are written beside the line.
-        description: For those who do not see it.
+        values: The values, the oldest first; at least two.
+        ends: Labels below the first and the last point.
+        levels: Labels for the least and the greatest value.
+        description: Text for screen readers.
     """
     width, height = _CHART
     top, bottom, right = _TOP, height - _BOTTOM - 4, width - _RIGHT
@@ -135,7 +135,7 @@ def _chart(body: Markup, description: str) -> Markup:
 
 
 def _scaled(values: Sequence[int], across: tuple[int, int], down: tuple[int, int]) -> list[str]:
-    """The points of a line; values that are all equal make a level one, in the middle."""
+    """The points of a line; equal values give a horizontal line in the middle."""
     low, high = min(values), max(values)
     left, right = across
     bottom, top = down

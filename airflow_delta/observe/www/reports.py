@@ -1,8 +1,9 @@
-"""The reports of tasks, as Airflow's own database holds them: XComs, a few statements of SQL for a page.
+"""Reads the reports of tasks, which are XComs, from Airflow's database, with a few SQL statements per page.
 
-What each returns has a bound. What it looks through has none but the lifetime of XComs: all those under our keys.
+The result of each statement is bounded. What it searches is only bounded by the lifetime of XComs: all XComs under this
+package's keys.
 
-Any DAG author may push any XCom under our keys: what is not of the expected form is left out, and breaks no page.
+DAG authors may push any XCom under these keys: one that does not have the expected form is left out, and must not break a page.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ REPORTS_OF_TASK = 10
 """Newest reports of each task (and map index) that are read for the page of all tables."""
 
 MOST_REPORTS = 20_000
-"""Of all tasks together, newest first."""
+"""Most reports of all tasks together: the newest."""
 
 REPORTS_OF_TABLE = 1_000
 """Newest reports that are read for the page of one table."""
@@ -42,9 +43,9 @@ MOST_CONFLICTS = 2_000
 """Newest reports with conflicts that are read, and newest conflicts that failed a task."""
 
 CLOCKS_DIFFER_BY = 60_000
-"""Milliseconds by which a commit may seem older than the one before."""
+"""Milliseconds by which a commit may seem older than the commit before it."""
 
-_LARGEST = 2 * MAX_BYTES  # characters: escapes make a value longer than what was measured
+_LARGEST = 2 * MAX_BYTES  # characters; escapes make the stored value longer than what was measured
 _LARGEST_REPORT = 2 * MAX_REPORT_BYTES
 
 
@@ -59,7 +60,7 @@ class Run:
 
     @classmethod
     def of(cls, value: Any) -> Run | None:
-        """The run that a JSON object names; None where it names none, as for commits of other writers."""
+        """The run that a JSON object names; None if it does not name a run, as for commits of other writers."""
         members = value if isinstance(value, dict) else {}
         dag_id, task_id, run_id = (json_value(members.get(name)) for name in ("dag_id", "task_id", "run_id"))  # for a link
         if not (isinstance(dag_id, str) and isinstance(task_id, str) and isinstance(run_id, str) and dag_id):
@@ -70,13 +71,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one task run reported of one table.
+    """What one task run has reported about one table.
 
     Attributes:
-        run: Who reports; Airflow vouches for it.
-        at: When, in milliseconds since the epoch.
-        id: Of the table.
-        content: See ``observe.report.table_reports``; a stranger's word.
+        run: The run that reports, according to Airflow's database.
+        at: When it reported, in milliseconds since the epoch.
+        id: Id of the table in URLs.
+        table: URI of the table.
+        content: The report (see ``observe.report.table_reports``), as untrusted input.
     """
 
     run: Run
@@ -87,40 +89,40 @@ class Report:
 
     @property
     def version(self) -> int | None:
-        """Of the commit, or of what was looked at."""
+        """The version that was committed or read."""
         return natural_number(self.content.get("version"))
 
     @property
     def committed(self) -> bool:
-        """Whether there is a commit of the task."""
+        """Whether the task has committed."""
         return self.content.get("committed") is True
 
     @property
     def committed_at(self) -> int:
-        """When it was committed, as far as that is known: else when it was reported."""
+        """When the version was committed, or else reported, in milliseconds since the epoch."""
         head = self.part("head")
         timestamp = natural_number(head.get("timestamp"))
         return self.at if timestamp is None or head.get("version") != self.version else timestamp
 
     @property
     def newest_version(self) -> int:
-        """The newest one that it tells of; -1 where it tells of none."""
+        """The newest version in the report; -1 if it has no version."""
         known = (natural_number(self.part("head").get("version")), self.fact("version"), self.version)
         return next((version for version in known if version is not None), -1)
 
     @property
     def newest_at(self) -> int | None:
-        """When that was committed, in milliseconds since the epoch, as the log says; None where that is not known."""
+        """When that version was committed according to the log, in milliseconds since the epoch; None if unknown."""
         head = self.part("head")
         return None if natural_number(head.get("version")) is None else natural_number(head.get("timestamp"))
 
     def part(self, name: str) -> Mapping[str, Any]:
-        """A member that is an object; an empty one where there is none."""
+        """A member that is an object; empty if it is missing or something else."""
         found = self.content.get(name)
         return found if isinstance(found, dict) else {}
 
     def fact(self, name: str) -> int | None:
-        """A count of the table."""
+        """A count from the table's facts; None if unknown."""
         return natural_number(self.part("facts").get(name))
 
     def objects(self, name: str) -> list[Mapping[str, Any]]:
@@ -129,20 +131,21 @@ class Report:
 
 
 def objects(values: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list; none where it is no list."""
+    """The objects in a list; empty if the value is not a list."""
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def of_one_table(reports: Sequence[Report]) -> list[Report]:
-    """Without those of an earlier table at the same place.
+    """The reports without those of an earlier table at the same location.
 
-    Versions only rise: a lower version that was committed after a higher one had been seen belongs to a table made anew.
+    Versions only rise: a lower version that was committed after a higher one was seen belongs to a table that was created
+    again.
     """
     known = [(report, report.newest_at, report.newest_version) for report in reports]
     heads = sorted((at, version) for _, at, version in known if at is not None)
     times = [at for at, _ in heads]
     lowest_since = [*accumulate((version for _, version in reversed(heads)), min)][::-1]
-    # Each newest version was committed then, or some time before.
+    # Without a commit time, the time of the report is an upper bound.
     seen = [(report, report.at if at is None else at, version) for report, at, version in known]
     gone_at = -1
     for _, at, version in seen:
@@ -153,11 +156,11 @@ def of_one_table(reports: Sequence[Report]) -> list[Report]:
 
 
 def latest_reports(session: Any, dag_ids: Collection[str]) -> list[Report]:
-    """The newest reports of each task of these DAGs, the newest first: no busy task drives out the others."""
+    """The newest reports of each task of these DAGs, the newest first; busy tasks do not displace the others."""
     of_task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
     position = func.row_number().over(partition_by=of_task, order_by=XComModel.timestamp.desc()).label("position")
     identity = (XComModel.dag_run_id, XComModel.task_id, XComModel.map_index, XComModel.key)
-    # Without the values, which are what takes long to sort.
+    # Without the values, which would make sorting slow.
     ranked = select(*identity, XComModel.timestamp, position).where(_is_under(REPORT_KEY, dag_ids)).subquery()
     newest = select(*(ranked.c[column.key] for column in identity)).where(ranked.c.position <= REPORTS_OF_TASK)
     chosen = newest.order_by(ranked.c.timestamp.desc()).limit(MOST_REPORTS).subquery()
@@ -172,17 +175,17 @@ def reports_of_table(session: Any, dag_ids: Collection[str], identifier: str) ->
 
 
 def reports_with_conflicts(session: Any, dag_ids: Collection[str]) -> list[Report]:
-    """The newest reports of commits that met others, the newest first."""
+    """The newest reports with conflicts, the newest first."""
     return list(_reports(session, _newest(REPORT_KEY, dag_ids, MOST_CONFLICTS, _value().contains('"conflicts"'))))
 
 
 def lost_conflicts(session: Any, dag_ids: Collection[str]) -> list[tuple[Run, int, Mapping[str, Any]]]:
-    """The newest conflicts that failed a task: whose, when (milliseconds since the epoch), and what it reported."""
+    """The newest conflicts that failed a task: the run, the time (milliseconds since the epoch), and the XCom's content."""
     return list(_values(session, _newest(CONFLICT_KEY, dag_ids, MOST_CONFLICTS)))
 
 
 def histories(session: Any, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
-    """What these task runs (a few) reported at length, in their order; as of ``links.history_payload``."""
+    """The histories (``links.history_payload``) that these few task runs have pushed, in the order of the runs."""
     wanted = list(runs)
     those = [
         and_(
@@ -200,7 +203,7 @@ def histories(session: Any, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
 
 
 def _value() -> ColumnElement[str]:
-    """The XCom as text: one that cannot be parsed must not end the query."""
+    """The XCom as text, because a value that cannot be parsed must not fail the query."""
     return cast(XComModel.value, Text)
 
 
@@ -234,9 +237,9 @@ def _reports(session: Any, query: Select[Any]) -> Iterator[Report]:
 
 
 def _parsed(value: str | None, dag_id: str) -> Mapping[str, Any] | None:
-    """The object in an XCom, which Airflow stores as JSON, or as JSON in a JSON text; None where it is something else.
+    """The object in an XCom, which Airflow stores as JSON, or as JSON in a JSON string; None for anything else.
 
-    With an XCom backend of one's own the database may hold a reference only, which is nothing here.
+    With a custom XCom backend, the database may only hold a reference, which counts as something else.
     """
     try:
         found = json.loads(value or "null")

@@ -1,4 +1,4 @@
-"""The page of one table: its commits with their runs, its growth, and what the last report tells of it."""
+"""The contents of one table's page: its commits with their runs, its growth, and the last report."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from airflow_delta.observe.www.tables import series
 COMMITS_OF_PAGE = 50
 
 MOST_HISTORIES = 6
-"""Of the table's reports, those that are read at length."""
+"""Most task runs of a table whose histories are read."""
 
-_MOST = 50  # of the members of any list
-_POINTS = 1_000  # of a chart
+_MOST = 50  # most members of any list
+_POINTS = 1_000  # most points of a chart
 _GOOD_DEPTH = 2.0
 _POOR_SHARE = 0.5
 
@@ -30,12 +30,18 @@ class Commit:
     """One version of the table.
 
     Attributes:
-        run: Of ours; None for a commit of another writer.
-        at: Milliseconds since the epoch.
-        engine: As the commit says; empty where that is not known.
-        rows: Inserted, updated and deleted.
-        metrics: As the commit has them.
-        conflicts: How many commits it met.
+        version: The version.
+        at: When it was committed, in milliseconds since the epoch.
+        operation: Delta's name of the operation.
+        run: The task run that committed; None for another writer.
+        engine: The engine according to the commit; empty if unknown.
+        rows: Rows inserted, updated and deleted; None if unknown.
+        files: Data files added; None if unknown.
+        size: Bytes of these files; None if unknown.
+        duration_ms: How long the statement took, in milliseconds; None if unknown.
+        attempts: Attempts to commit.
+        metrics: The metrics in the commit; None before its entry in a history was read.
+        conflicts: Number of concurrent commits that it met.
     """
 
     version: int
@@ -54,12 +60,16 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How well files are told apart by one clustering column.
+    """How well one clustering column separates the files.
 
     Attributes:
-        mean: Files that hold one value, on average.
-        share: Of all files, from 0 to 1.
-        level: ``good``, ``due`` (in between) or ``warning``.
+        column: The column.
+        files: Number of files in the table.
+        mean: Number of files that can hold one value, on average.
+        most: Largest number of files that can hold one value.
+        unknown: Number of files without bounds for the column.
+        share: ``mean`` as a share of all files, from 0 to 1.
+        level: Rating of the layout: ``good``, ``due`` (in between) or ``warning``.
     """
 
     column: str
@@ -73,7 +83,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A step of maintenance."""
+    """A step of maintenance: whether it was due and done, and why."""
 
     step: str
     due: bool
@@ -91,7 +101,7 @@ class PinnedVersion:
 
 
 def chosen_runs(reports: Sequence[Report]) -> list[Run]:
-    """The task runs whose long reports the page needs: the newest, the last health check and the last maintenance."""
+    """The task runs whose histories the page needs: the newest, the last health check and the last maintenance."""
     newest = [report.run for report in reports[: MOST_HISTORIES - 2]]
     for operation in ("HEALTH", "MAINTENANCE"):
         newest += [report.run for report in reports if report.content.get("operation") == operation][:1]
@@ -99,12 +109,12 @@ def chosen_runs(reports: Sequence[Report]) -> list[Run]:
 
 
 def commits(reports: Iterable[Report], payloads: Iterable[Mapping[str, Any]], dag_ids: Collection[str]) -> list[Commit]:
-    """The versions that the reports and the histories know, the newest first.
+    """The commits in the reports and histories, the newest first.
 
     Args:
-        reports: Of the table, the newest first.
+        reports: Reports of the table, the newest first.
         payloads: Histories of the table, the newest first.
-        dag_ids: The DAGs that the user may read; what others committed is left out.
+        dag_ids: The DAGs that the user may read; commits of other DAGs are left out.
     """
     found: dict[int, Commit] = {}
     for report in reports:
@@ -118,7 +128,7 @@ def commits(reports: Iterable[Report], payloads: Iterable[Mapping[str, Any]], da
 
 
 def growth(reports: Sequence[Report]) -> list[tuple[str, Markup]]:
-    """A chart for each fact of which two values are known."""
+    """A title and a chart for each fact with at least two known values."""
     charts = []
     for title, fact, shown in (
         ("Size", "bytes", formats.size),
@@ -136,7 +146,7 @@ def growth(reports: Sequence[Report]) -> list[tuple[str, Markup]]:
 
 
 def file_sizes(detail: Mapping[str, Any]) -> Markup | None:
-    """The histogram of file sizes; None where it is not known."""
+    """The histogram of file sizes; None if they are unknown."""
     sizes = detail.get("sizes")
     members = sizes if isinstance(sizes, dict) else {}
     bounds, counts = (_numbers(members.get(name)) for name in ("bounds", "counts"))
@@ -153,7 +163,7 @@ def file_sizes(detail: Mapping[str, Any]) -> Markup | None:
 
 
 def layouts(detail: Mapping[str, Any]) -> list[Layout]:
-    """The layout by each clustering column."""
+    """The layout for each clustering column."""
     found = []
     for member in objects(detail.get("layout"))[:_MOST]:
         files, most, unknown = (natural_number(member.get(name)) for name in ("files", "most", "unknown"))
@@ -168,7 +178,7 @@ def layouts(detail: Mapping[str, Any]) -> list[Layout]:
 
 
 def maintenance(detail: Mapping[str, Any], payloads: Iterable[Mapping[str, Any]]) -> list[Need]:
-    """Steps that are due or not, by the last report; those that only a maintenance can judge, by the last one."""
+    """Steps of maintenance, due ones first: from the last report or, if that cannot judge them, from the last maintenance."""
     last = next((objects(payload.get("steps")) for payload in payloads if payload.get("operation") == "MAINTENANCE"), [])
     found = {need.step: need for need in map(_need, last[:_MOST])}
     found |= {need.step: need for need in map(_need, objects(detail.get("maintenance"))[:_MOST])}
@@ -176,7 +186,7 @@ def maintenance(detail: Mapping[str, Any], payloads: Iterable[Mapping[str, Any]]
 
 
 def findings(payloads: Iterable[Mapping[str, Any]]) -> list[Mapping[str, str]] | None:
-    """What the last health check found; None where there was none."""
+    """The findings of the last health check; None without a health check."""
     for payload in payloads:
         if payload.get("operation") == "HEALTH":
             kept = ("severity", "code", "text", "remedy")
@@ -187,7 +197,7 @@ def findings(payloads: Iterable[Mapping[str, Any]]) -> list[Mapping[str, str]] |
 
 
 def pins(detail: Mapping[str, Any], dag_ids: Collection[str], now: int) -> list[PinnedVersion]:
-    """The pins that have not expired, of DAGs that the user may read."""
+    """The pins of DAGs that the user may read, without expired ones."""
     found = []
     for member in objects(detail.get("pins"))[:_MOST]:
         run, version, expires = Run.of(member), natural_number(member.get("version")), natural_number(member.get("expires"))
@@ -197,12 +207,12 @@ def pins(detail: Mapping[str, Any], dag_ids: Collection[str], now: int) -> list[
 
 
 def names(values: Any) -> list[str]:
-    """The texts of a list."""
+    """The strings in a list."""
     return [formats.text(value) for value in values[:_MOST] if isinstance(value, str)] if isinstance(values, list) else []
 
 
 def _numbers(values: Any) -> list[int]:
-    """A list of counts; an empty one where one of them is none."""
+    """A list of counts; empty if a member is not a count."""
     found = [natural_number(value) for value in values[:_MOST]] if isinstance(values, list) else []
     counts = [count for count in found if count is not None]
     return counts if len(counts) == len(found) else []

@@ -1,4 +1,4 @@
-"""The page of all tables: one row for each, from the newest reports of the tasks."""
+"""The contents of the page of all tables: one row per table, from the newest reports of the tasks."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ from airflow_delta.observe.www.reports import Report, Run, of_one_table
 
 ROWS_OF_PAGE = 100
 
-_POINTS = 30  # of a sparkline
+_POINTS = 30  # most points of a sparkline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """What the list shows of one table.
+    """What the list shows about one table.
 
     Attributes:
-        reports: The newest first; at least one.
-        version: The latest that is known.
-        writer: The run that made it; None for another engine, or a DAG that the user may not read.
-        written: When, in milliseconds since the epoch.
+        reports: The table's reports, the newest first; at least one.
+        version: The latest known version; None if unknown.
+        rows: Number of rows; None if unknown.
+        size: Bytes of all data files; None if unknown.
+        files: Number of data files; None if unknown.
+        small_files: Number of small files; None if unknown.
+        writer: The run that committed the version; None for another engine, or a DAG that the user may not read.
+        operation: The operation of that commit.
+        written: When it was committed, in milliseconds since the epoch.
+        health: The table's health.
     """
 
     reports: Sequence[Report]
@@ -43,16 +49,16 @@ class TableRow:
 
     @property
     def id(self) -> str:
-        """Of the table."""
+        """Id of the table in URLs."""
         return self.reports[0].id
 
     @property
     def table(self) -> str:
-        """Its URI."""
+        """URI of the table."""
         return self.reports[0].table
 
     def sparkline(self, fact: str, shown: Callable[[int], str]) -> Markup:
-        """How a fact of the table has changed with its reports."""
+        """How a fact of the table has changed over its reports; empty with fewer than two values."""
         values = [*series(self.reports[:_POINTS], fact).values()]
         if len(values) < 2:  # noqa: PLR2004 - one point is no line
             return Markup("")
@@ -61,12 +67,18 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The rows of one page, and what all tables together are.
+    """The rows of one page, and totals of all tables.
 
     Attributes:
         shown: The rows of this page.
-        matching: How many there are on all pages.
-        tables: How many tables there are, whether or not they match the search.
+        matching: Number of rows on all pages.
+        page: Number of this page, from 1.
+        pages: Number of pages.
+        tables: Number of all tables, whether or not they match the search.
+        size: Bytes of all tables.
+        files: Data files of all tables.
+        small_files: Small files of all tables.
+        attention: Number of tables that need attention.
     """
 
     shown: Sequence[TableRow]
@@ -90,14 +102,14 @@ SORTS: Mapping[str, Callable[[TableRow], Any]] = {
     "written": lambda row: row.written,
     "health": lambda row: -RANKS.index(row.health.level),
 }
-"""By which column the list can be sorted; all but the name begin with the greatest, health with the worst."""
+"""Sort keys by column. The list begins with the greatest value; with the worst health; by name, in ascending order."""
 
 
 def table_rows(reports: Iterable[Report], dag_ids: Collection[str]) -> list[TableRow]:
-    """A row for each table.
+    """One row per table.
 
     Args:
-        reports: Of all tables, the newest first.
+        reports: Reports of all tables, the newest first.
         dag_ids: The DAGs that the user may read.
     """
     by_table: dict[str, list[Report]] = {}
@@ -107,7 +119,7 @@ def table_rows(reports: Iterable[Report], dag_ids: Collection[str]) -> list[Tabl
 
 
 def listing(rows: Sequence[TableRow], *, search: str, sort: str, page: int) -> Listing:
-    """One page of the rows that match, sorted; totals are those of all rows."""
+    """One page of the matching rows, sorted; totals are those of all rows."""
     wanted = search.lower()
     matching = sorted((row for row in rows if wanted in row.table.lower()), key=SORTS[sort], reverse=sort != "table")
     pages = max(1, -(-len(matching) // ROWS_OF_PAGE))
@@ -126,18 +138,18 @@ def listing(rows: Sequence[TableRow], *, search: str, sort: str, page: int) -> L
 
 
 def series(reports: Sequence[Report], fact: str) -> dict[int, int]:
-    """The values of a fact in these reports (the newest first), by version: the oldest first."""
+    """The values of a fact by version, the oldest first, from reports with the newest first."""
     found = {report.fact("version"): value for report in reversed(reports) if (value := report.fact(fact)) is not None}
     return {version: found[version] for version in sorted(version for version in found if version is not None)}
 
 
 def newest_of(reports: Iterable[Report], *, with_facts: bool = False) -> Report:
-    """The report of the newest version (there is at least one); with ``with_facts`` rather one that tells sizes."""
+    """The report of the newest version, out of at least one report; ``with_facts`` prefers reports with facts."""
     return max(reports, key=lambda report: (with_facts and bool(report.part("facts")), report.newest_version, report.at))
 
 
 def last_writer(report: Report, dag_ids: Collection[str]) -> tuple[Run | None, str, int]:
-    """Who made the version that a report found: the run, if it may be shown, the operation and when."""
+    """The run (if it may be shown), the operation and the time (milliseconds) of the latest commit in a report."""
     head = report.part("head")
     if not head:
         return (report.run if report.committed else None), formats.text(report.content.get("operation")), report.at
