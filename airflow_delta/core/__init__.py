@@ -1,7 +1,7 @@
-"""The transaction core: the Delta log, without Spark and without Airflow.
+"""The transaction core: reads and writes the Delta log, without Spark and without Airflow.
 
-The public names load when they are requested: Spark's Python workers import only parts of the core, and must neither pay for
-the SQL parser nor need it.
+The public names are imported on first access: Spark's Python workers import only parts of the core, and must neither pay for
+nor require the SQL parser.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Pauses between attempts: growing, with jitter."""
+"""Retries with exponential backoff and jitter."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """How often a request is sent, and how long to wait in between.
+    """How often a request is tried, and how long to wait between tries.
 
     Attributes:
-        tries: How often it is sent at most.
-        first: Longest first pause, seconds; each next one is up to twice as long.
-        most: Longest pause at all, seconds.
-        sleep: Waits for so many seconds.
-        jitter: A number from 0 to 1, another one at each call.
+        tries: The most times the request is sent.
+        first: Upper bound of the first pause, in seconds; it doubles with each further pause.
+        most: Upper bound of every pause, in seconds.
+        sleep: Waits for the given number of seconds.
+        jitter: Returns a new random number from 0 to 1 at each call.
     """
 
     tries: int = 3
@@ -27,16 +27,16 @@ class Backoff:
     jitter: Callable[[], float] = random.random
 
     def length(self, number: int) -> float:
-        """Seconds to wait after the try of this number, the first of which is 0: half of the longest pause to all of it."""
+        """Seconds to wait after try ``number``, counted from 0: a random time between half of the upper bound and all of it."""
         longest = min(self.most, self.first * 2 ** min(number, 30))
         return longest * (0.5 + self.jitter() / 2)
 
     def pause(self, number: int) -> None:
-        """Wait after the try of this number."""
+        """Wait after try ``number``, counted from 0."""
         self.sleep(self.length(number))
 
     def numbers(self) -> Iterator[int]:
-        """The number of each try; waits before all but the first."""
+        """Yield the number of each try, from 0; wait before every try but the first."""
         for number in range(self.tries):
             if number:
                 self.pause(number - 1)

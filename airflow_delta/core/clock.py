@@ -1,4 +1,4 @@
-"""Time, passed in wherever it is needed, so that tests decide it."""
+"""The current time, passed in wherever it is needed, so that tests can set it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 Clock = Callable[[], int]
-"""Now, in milliseconds since the epoch."""
+"""Returns the current time in milliseconds since the epoch."""
 
 
 def system_clock() -> int:
-    """Now by the machine's clock, in milliseconds since the epoch."""
+    """The current time of this machine's clock, in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""Has this task committed, and with what outcome? Read from the log, because every other witness can be lost."""
+"""Whether a task has already committed, and with what result, read from the log: every other record can be lost."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from airflow_delta.core.transaction.commit_result import CommitResult
 _DAY = 24 * 3_600_000
 
 SOURCES_KEY = "sources"
-"""Key of the versions read, in our record of a commit info."""
+"""Key of our record in ``commitInfo`` that lists the table versions read."""
 
 
 def committed_result(log: DeltaLog, token: str, start_version: int | None) -> OperationResult | None:
-    """The result of the commit that carries the token, or None when there is none.
+    """The result of the commit that carries the token; None when the log holds no such commit.
 
     Args:
-        log: The table's log; there may be no table.
+        log: The table's log; the table need not exist.
         token: The task's token.
-        start_version: Only later commits are searched; None searches all that the log still has.
+        start_version: Only later commits are searched; None searches every commit that the log still holds.
 
     Raises:
-        TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so the answer is lost.
+        TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so it is unknown whether one carried the token.
     """
     if not log.exists():
         return None
@@ -48,10 +48,10 @@ def committed_result(log: DeltaLog, token: str, start_version: int | None) -> Op
 
 
 def staged_result(log: DeltaLog, token: str) -> OperationResult | None:
-    """The result of what the task with this token has staged; None where it has staged nothing.
+    """The result of the commit that the task with this token has staged; None if it has staged nothing.
 
     Raises:
-        StagedCommitDamagedError: Its document cannot be read.
+        StagedCommitDamagedError: The document of the staged commit cannot be read.
     """
     try:
         staged, content = load(log.store, StagedHandle(table=log.table_uri, id=staged_id(token)))
@@ -64,14 +64,14 @@ def staged_result(log: DeltaLog, token: str) -> OperationResult | None:
 
 
 def version_before(log: DeltaLog, time: int) -> int | None:
-    """A version that was there a day before that time, after which a search may begin; None when the log does not record it.
+    """The table's version one day before ``time``, after which to search for a commit; None if the log no longer shows it.
 
-    -1 where there is no table, and where the log reaches back to the table's first version, which is younger.
+    -1 if there is no table, or if the table is younger than that and the log still holds version 0.
 
-    A day, because the clocks of a storage and of the caller may differ.
+    The day allows for a difference between the clocks of the storage and of the caller.
 
     Args:
-        log: The table's log; there may be no table.
+        log: The table's log; the table need not exist.
         time: Milliseconds since the epoch.
     """
     if not log.exists():
@@ -86,7 +86,7 @@ def version_before(log: DeltaLog, time: int) -> int | None:
 
 
 def result_of_commit(table: str, version: int, info: CommitInfo, *, already_committed: bool) -> OperationResult:
-    """The result recorded in a commit, or in what is staged on this version (-1 for no table)."""
+    """The result recorded in a commit, or in a commit staged on this version (-1 if there was no table)."""
     return OperationResult(
         table=table,
         version=version,
@@ -100,13 +100,13 @@ def result_of_commit(table: str, version: int, info: CommitInfo, *, already_comm
 
 
 def _metric(value: Any) -> int | str:
-    """A figure of a commit info, which may be another writer's."""
+    """An operation metric, which another writer may have recorded in any form."""
     number = natural_number(value)
     return str(json_value(value)) if number is None else number
 
 
 def _sources(listed: Any) -> tuple[Mapping[str, Any], ...]:
-    """The versions read, as far as they are recorded in the form that ``OperationResult`` has."""
+    """The versions read, leaving out entries that lack the form ``OperationResult.sources`` has."""
     sources = [source for source in listed if isinstance(source, Mapping)] if isinstance(listed, list) else []
     return tuple(source for source in sources if _is_source(source.get("table"), source.get("version")))
 
@@ -116,5 +116,5 @@ def _is_source(table: Any, version: Any) -> bool:
 
 
 def after_commit_warnings(commit: CommitResult) -> tuple[str, ...]:
-    """What failed behind the commit, as warnings of a result."""
+    """Failures of the work that followed the commit (post-commit hooks), as warnings of a result."""
     return tuple(f"work after version {commit.version} failed: {printable(failure)}" for failure in commit.hook_failures)

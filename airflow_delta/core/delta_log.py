@@ -1,4 +1,4 @@
-"""``DeltaLog``: a table by its path, the entry point of the core."""
+"""``DeltaLog``: the log of a table at a path, the entry point of the core."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ from airflow_delta.core.transaction.optimistic_transaction import OptimisticTran
 
 
 class DeltaLog:
-    """The log of one table. Reading creates nothing, also not where there is no table.
+    """The log of one table. Reading creates no file or folder, even where no table exists.
 
-    Not safe between threads; make one per thread.
+    Not thread-safe; make one for each thread.
     """
 
     def __init__(self, store: LogStore, *, clock: Clock = system_clock, backoff: Backoff = COMMIT_BACKOFF) -> None:
@@ -90,13 +90,13 @@ class DeltaLog:
 
         Args:
             uri: A local path or a URI.
-            storage_options: Credentials and endpoint, for object stores.
-            allowed_prefixes: URIs of the places outside of the table from which its files may be read, as a shallow clone of
-                another engine needs it. Files elsewhere are refused; our own clones know the place of their source.
-            clock: Where the time of commits comes from.
-            store: Instead of the store that the URI's scheme says: any object that meets the contract of ``LogStore``, such as
-                one over the JVM's Hadoop filesystem for HDFS. ``tests/core/storage/log_store_contract.py`` tests them.
-            commits: The commits of a catalog-managed table, at its catalog.
+            storage_options: Credentials and endpoint for object stores.
+            allowed_prefixes: URIs outside of the table from which its files may be read, as other engines' shallow clones need
+                it. Files elsewhere are refused; clones registered beside their source (``operations.clone_sources``) need none.
+            clock: Gives the time of commits, in milliseconds since the epoch.
+            store: Used instead of the store for the URI's scheme: any object that meets the contract of ``LogStore``, such as
+                one over Hadoop for HDFS. ``tests/core/storage/log_store_contract.py`` tests the contract.
+            commits: The catalog's interface to the commits of a catalog-managed table.
 
         Raises:
             InvalidStatementError: The URI is blank, or names no bucket.
@@ -126,7 +126,7 @@ class DeltaLog:
             VersionNotFoundError: The log does not hold the version.
             TimestampOutOfRangeError: The time lies before the first or after the last version.
             CorruptLogError: A log file that is needed cannot be read or is missing.
-            UnsupportedReaderFeatureError: Reading would give wrong rows.
+            UnsupportedReaderFeatureError: The table needs a reader feature that is not supported here.
             InvalidStatementError: The text is not a time.
             ValueError: Both are given.
         """
@@ -141,17 +141,17 @@ class DeltaLog:
         return Snapshot(self.store, LogReplay.from_store(self.store, version))
 
     def refresh(self) -> Snapshot:
-        """The latest version: from the second call on only later commits are listed and read. Raises as ``snapshot``."""
+        """The latest version. After the first call, only newer commits are listed and read. Raises as ``snapshot``."""
         replay = self._replay.refresh()
         if self._latest is None or self._latest.replay is not replay:
             self._latest = Snapshot(self.store, replay)
         return self._latest
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """The commits that the log still holds, newest first; also of tables that cannot be read here.
+        """The commits that the log still holds, newest first; works for tables that need unsupported reader features, too.
 
         Args:
-            limit: At most so many; all when None.
+            limit: The most commits to return; all when None.
 
         Raises:
             InvalidStatementError: The limit is negative.
@@ -164,9 +164,9 @@ class DeltaLog:
         """The newest commit that a task run made; None when the log holds none.
 
         Args:
-            with_token: Whether to leave out commits without a token, which only prepare or follow the task's own: those of auto
-                compaction, or of a protocol that is upgraded first.
-            wanted: Any of ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
+            with_token: Whether to skip commits without a token. Those only prepare or follow the task's own commit: an auto
+                compaction, or a protocol upgrade that comes first.
+            wanted: Which task run: any of ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
 
         Raises:
             TableNotFoundError: The table does not exist.
@@ -182,18 +182,18 @@ class DeltaLog:
         where: str | None = None,
         as_changelog: bool = False,
     ) -> pa.RecordBatchReader:
-        """The rows that changed in the versions from ``start`` to ``end``; see ``change_feed`` for its columns.
+        """The rows changed in the versions from ``start`` to ``end``, both included; see ``change_feed`` for the columns.
 
         Args:
-            start: A version, or ISO text (UTC where it names no zone): the first version committed then or later.
-            end: A version, or ISO text: the last version committed until then; the latest version when None.
-            columns: Names of the table's columns wanted; all when None.
-            where: Which changes; it may name any column of the feed.
-            as_changelog: Whether ``_row_kind`` (+I, -U, +U, -D) replaces ``_change_type``, and in each version the rows that go
-                come before those that come.
+            start: A version, or ISO text (UTC where it names no zone): the first version committed at that time or later.
+            end: A version, or ISO text: the last version committed at that time or before; the latest version when None.
+            columns: Names of the table's columns to return; all when None.
+            where: Which changes to return; the condition may name any column of the feed.
+            as_changelog: Whether ``_row_kind`` (+I, -U, +U, -D) replaces ``_change_type``, and within each version removed rows
+                come before added ones.
 
         Raises:
-            ChangeDataNotRecordedError: The table did not record its changes all the time.
+            ChangeDataNotRecordedError: The change data feed was not enabled for all of these versions.
             ChangeSchemaError: A column of an earlier version is gone or has another type.
             InvalidStatementError: The end lies before the start, or a text is not a time.
             As ``snapshot``.
@@ -203,7 +203,7 @@ class DeltaLog:
         return changelog(feed) if as_changelog else feed
 
     def changed_range(self, start: int | str, end: int | str | None = None) -> tuple[ChangedRange, Snapshot]:
-        """The versions that ``changes`` covers, and the table at the last one. Arguments and errors: as of ``changes``."""
+        """The versions that ``changes`` covers, and the table at the last one. Arguments and errors as of ``changes``."""
         latest = self.refresh()
         covered = ChangedRange.from_bounds(start, end, latest, lambda: CommitTimes(self.store, self._in_commit_timestamps()))
         last = self.snapshot(covered.last)
@@ -211,30 +211,30 @@ class DeltaLog:
         return covered, last
 
     def find_commit(self, token: str, after: int) -> HistoryEntry | None:
-        """The first commit later than version ``after`` that the task with this token requested; None when there is none.
+        """The first commit after version ``after`` that carries the token; None when no commit does.
 
         Raises:
-            TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.
+            TokenHistoryLostError: Commits right after ``after`` were cleaned up, one of which may have carried the token.
         """
         return find_commit(self.store, token, after)
 
     def start_transaction(self, snapshot: Snapshot | None = None, *, enforces: Iterable[str] = ()) -> OptimisticTransaction:
-        """A transaction on ``snapshot``; on the latest one when None, which raises as ``snapshot`` does.
+        """A transaction on ``snapshot``, or on the latest version when None; loading that raises as ``snapshot`` does.
 
         Args:
-            snapshot: What it is computed from.
-            enforces: Features whose constraints the writer of its rows enforces; see ``table_features.support.ROW_FEATURES``.
+            snapshot: The version that the transaction reads.
+            enforces: Features whose constraints its writer enforces on the rows; see ``table_features.support.ROW_FEATURES``.
         """
         return self._transaction(snapshot or self.refresh(), enforces)
 
     def create_transaction(
         self, metadata: Metadata, protocol: Protocol | None = None, *, enforces: Iterable[str] = ()
     ) -> OptimisticTransaction:
-        """A transaction that creates the table; nothing is there before its commit.
+        """A transaction that creates the table; nothing is written before it commits.
 
         Args:
-            metadata: Of the new table.
-            protocol: Of the new table; the lowest one that allows the schema when None.
+            metadata: Metadata of the new table.
+            protocol: Protocol of the new table; when None, the lowest one that supports the schema and properties.
             enforces: As of ``start_transaction``.
         """
         transaction = self._transaction(None, enforces)
@@ -255,30 +255,30 @@ class DeltaLog:
         )
 
     def staging(self, id: str | None = None) -> DeltaLog:  # noqa: A002
-        """This log, on which a commit is staged instead of made: ``CommitResult.staged`` is its handle.
+        """This log, but its transactions stage their commit instead of making it; ``CommitResult.staged`` is the handle.
 
         Args:
-            id: Of the staged commit: letters, digits, dashes and underscores. A random one when None.
+            id: Id of the staged commit: letters, digits, dashes and underscores. A random one when None.
         """
         log = DeltaLog(self.store, clock=self.clock, backoff=self.backoff)
         log._stage = partial(stage, log, id or uuid4().hex)
         return log
 
     def staged(self, handle: Mapping[str, Any] | StagedHandle) -> DeltaLog:
-        """The table to be read as it will be once this is published: its newest version is the staged one.
+        """The table as it will be once the staged commit is published: the newest version is the staged one.
 
-        What others have committed since it was staged is not in it. Where there was nothing to stage (the handle's id is None),
-        it is the table as it is. Errors: ``operations.staging.staged_store``.
+        Commits that others made since it was staged are not included. If the task had nothing to stage (the handle's id is
+        None), this is the table as it is now. Errors: ``operations.staging.staged_store``.
         """
         given = StagedHandle.of(handle)
         return self if given.id is None else DeltaLog(staged_store(self, given), clock=self.clock, backoff=self.backoff)
 
     def publish(self, handle: Mapping[str, Any] | StagedHandle, *, origin: Origin | None = None) -> CommitResult:
-        """Commit what is staged, once. Errors: ``operations.publication.plan_publication`` and ``Publication.commit``."""
+        """Commit what is staged, once only. Errors: ``operations.publication.plan_publication`` and ``Publication.commit``."""
         return plan_publication(self, StagedHandle.of(handle), origin or Origin()).commit()
 
     def discard(self, handle: Mapping[str, Any] | StagedHandle, *, origin: Origin | None = None) -> int:
-        """Drop what is staged; the number of files deleted. Errors: ``operations.discard.discard``."""
+        """Drop what is staged; returns the number of files deleted. Errors: ``operations.discard.discard``."""
         return discard(self, StagedHandle.of(handle), origin or Origin())
 
     def create(self, new: NewTable, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
@@ -304,19 +304,19 @@ class DeltaLog:
         return TableChanges(start=self.start_transaction, origin=origin)
 
     def drop_feature(self, name: str, *, truncate_history: bool = False, origin: Origin | None = None) -> CommitResult:
-        """Take a feature from the table's protocol. Arguments and errors: ``operations.feature_drop``."""
+        """Drop a table feature from the protocol. Arguments and errors: ``operations.feature_drop``."""
         return drop_feature(self, name, truncate_history=truncate_history, origin=origin)
 
     def checkpoint(self, version: int | None = None, *, kind: CheckpointKind | str | None = None) -> CheckpointResult:
-        """Write the checkpoint of a version, the latest one when None. Arguments and errors: ``operations.checkpoints``."""
+        """Write a checkpoint of a version, the latest when None. Arguments and errors: ``operations.checkpoints``."""
         return checkpoint(self, version, kind=kind)
 
     def compact_log(self, start: int | None = None, end: int | None = None) -> CompactionResult:
-        """Write consecutive commits as one file beside them. Arguments and errors: ``operations.log_compaction``."""
+        """Write a range of commits as one compacted log file. Arguments and errors: ``operations.log_compaction``."""
         return compact_log(self, start=start, end=end)
 
     def cleanup_log(self, *, dry_run: bool = False) -> CleanupResult:
-        """Delete the files of the log that no version young enough needs. Errors: ``operations.log_cleanup``."""
+        """Delete log files that only versions older than the log retention need. Errors: ``operations.log_cleanup``."""
         return clean_up_log(self, dry_run=dry_run)
 
     def vacuum(
@@ -331,7 +331,7 @@ class DeltaLog:
         origin: Origin | None = None,
         executor: VacuumExecutor | None = None,
     ) -> VacuumResult:
-        """Delete the files that no version younger than the retention needs. Arguments and errors: ``operations.vacuum``."""
+        """Delete files that no version within the retention needs. Arguments and errors: ``operations.vacuum``."""
         return vacuum(
             self,
             retention_hours=retention_hours,
@@ -357,7 +357,7 @@ class DeltaLog:
         origin: Origin | None = None,
         clock: Clock = system_clock,
     ) -> ConvertResult:
-        """Convert a directory of Parquet files to a table, in place. Arguments and errors: ``operations.convert``."""
+        """Convert a directory of Parquet files to a Delta table, in place. Arguments and errors: ``operations.convert``."""
         return convert(
             cls.for_table(uri, storage_options, clock=clock),
             partition_schema=partition_schema,
@@ -368,7 +368,7 @@ class DeltaLog:
         )
 
     def generate_manifests(self) -> ManifestResult:
-        """List the table's files for readers without Delta support; see ``operations.manifest``."""
+        """Write manifests: lists of the table's files for readers without Delta support; see ``operations.manifest``."""
         return generate_manifests(self.refresh())
 
     def recompute_statistics(
@@ -379,7 +379,7 @@ class DeltaLog:
         dry_run: bool = False,
         origin: Origin | None = None,
     ) -> StatisticsResult:
-        """Compute the statistics that the table requires. Arguments and errors: ``operations.recompute_statistics``."""
+        """Compute the file statistics that the table requires. Arguments and errors: ``operations.recompute_statistics``."""
         return recompute_statistics(self, where=where, missing_only=missing_only, dry_run=dry_run, origin=origin or Origin())
 
     def restore(
@@ -413,7 +413,7 @@ class DeltaLog:
         dry_run: bool = False,
         origin: Origin | None = None,
     ) -> CloneResult:
-        """Clone: make a new table on this one's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
+        """Make a new table that shares this table's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
         if isinstance(target, str):
             target = DeltaLog.for_table(target, storage_options, clock=self.clock)
         source = self.snapshot(version, timestamp)
@@ -432,7 +432,7 @@ class DeltaLog:
         dry_run: bool = False,
         origin: Origin | None = None,
     ) -> CloneResult:
-        """Clone: make a new table on copies of this one's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
+        """Make a new table with copies of this table's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
         if isinstance(target, str):
             target = DeltaLog.for_table(target, storage_options, clock=self.clock)
         return deep_clone(

@@ -1,4 +1,4 @@
-"""Untrusted values (from a table's log, a result document, an XCom), made safe for a terminal, for JSON, for a sum."""
+"""Untrusted values (from a table's log, a result document, an XCom), made safe to print, to store as JSON and to add up."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from datetime import UTC, datetime
 from typing import Any
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
-"""Control characters (C0, C1), line separators, marks that turn the direction of writing, lone surrogates, tags."""
+"""Control characters (C0, C1), line and paragraph separators, bidirectional marks, lone surrogates, tag characters."""
 
 _UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
-"""What a JSON column of Postgres, MessagePack or UTF-8 refuses."""
+"""Characters that a JSON column of Postgres, MessagePack or UTF-8 cannot hold."""
 
 _LONG = 1 << 63
-_DIGITS = 19  # of a long
-_MOST_BITS = 10_000  # Python turns no number of more than 4,300 digits into a text
+_DIGITS = 19  # of a 64-bit integer
+_MOST_BITS = 10_000  # by default, Python converts no integer of more than 4,300 digits to text
 _DEPTH = 64
-_LAST_OF_PLANE = 0xFFFF  # the last character with an escape of its own in JSON
+_LAST_OF_PLANE = 0xFFFF  # the last code point that JSON writes as a single \u escape
 
 
 def printable(text: str) -> str:
-    r"""The text with escapes such as ``\x1b`` in the place of what moves a cursor, begins a line or turns the direction."""
+    r"""The text, with escapes such as ``\x1b`` for characters that move the cursor, begin a line or turn the direction."""
     return _UNPRINTABLE.sub(_escape, text)
 
 
 def printable_lines(text: str) -> str:
-    """As ``printable``, but the lines stay lines: for tracebacks."""
+    """As ``printable``, but line breaks stay: for tracebacks."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def lone_surrogate(text: str) -> str | None:
-    r"""The first half of a character in the text that UTF-8 cannot hold, as ``\ud83d``; None where all are whole."""
+    r"""The first lone surrogate in the text, which UTF-8 cannot encode, as ``\ud83d``; None if all is valid."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -42,14 +42,14 @@ def lone_surrogate(text: str) -> str | None:
 
 
 def natural_number(value: Any) -> int | None:
-    """A count: an int, or its decimal digits, from 0 to the largest long; None for anything else."""
+    """A count: an int from 0 to the largest 64-bit integer, or its decimal digits as text; None for anything else."""
     if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdecimal():
         value = int(value)
     return value if type(value) is int and 0 <= value < _LONG else None
 
 
 def moment(milliseconds: int) -> str:
-    """A time since the epoch as people read it, in UTC; the number where it is in no year that Python knows."""
+    """Milliseconds since the epoch as a readable time in UTC; as a plain number if Python has no such year."""
     try:
         time = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -58,10 +58,10 @@ def moment(milliseconds: int) -> str:
 
 
 def json_value(value: Any, *, depth: int = _DEPTH) -> Any:
-    """The value as JSON that every store and every reader takes; for values of ordinary JSON nothing changes.
+    """The value as JSON that every store and every parser accepts; ordinary JSON values stay unchanged.
 
-    Numbers that are no long and no finite double become texts, and so does what JSON has no form for. Characters that no text
-    in UTF-8 may have become escapes. What is nested deeper than ``depth`` is left out.
+    Integers of more than 64 bits, non-finite floats, and values that JSON has no form for become text. Characters that UTF-8
+    cannot hold become escapes. Whatever is nested deeper than ``depth`` is left out.
     """
     match value:
         case str():
@@ -83,12 +83,12 @@ def json_value(value: Any, *, depth: int = _DEPTH) -> Any:
 
 
 def json_values(values: Iterable[Any], *, depth: int = _DEPTH) -> list[Any]:
-    """A list of such values."""
+    """Each value as ``json_value`` gives it."""
     return [json_value(value, depth=depth) for value in values]
 
 
 def json_text(document: Any, *, ensure_ascii: bool = True) -> str:
-    """The value as JSON text in one line, with escapes also for what JSON allows in a text and a terminal obeys."""
+    """The value as one line of JSON text; characters that a terminal would act on are escaped, even where JSON allows them."""
     text = json.dumps(json_value(document), ensure_ascii=ensure_ascii)
     return _UNPRINTABLE.sub(_json_escape, text)
 
@@ -111,6 +111,6 @@ def _json_escape(character: re.Match[str]) -> str:
 
 
 def text_members(value: Any) -> dict[str, str]:
-    """The members of an object that are texts; none where it is no object."""
+    """The members of a JSON object whose values are text; empty if the value is not an object."""
     found = value if isinstance(value, Mapping) else {}
     return {key: text for key, text in found.items() if isinstance(text, str)}

@@ -1,6 +1,6 @@
-"""Untrusted JSON, parsed with bounded work and memory.
+"""Parsing of untrusted JSON with bounded work and memory.
 
-Every user who can write below a table controls its log, schema and hints. No writer of Delta tables exceeds these bounds.
+Anyone who can write below a table's root controls its log, schema and hints. No Delta writer exceeds these bounds.
 """
 
 from __future__ import annotations
@@ -10,31 +10,32 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_BYTES = 64 << 20
-"""Of a document that Python parses. File actions are parsed by Arrow, and may be longer."""
+"""Bytes of a document that Python parses. Arrow parses file actions, which may be longer."""
 
 MAX_VALUES = 500_000
-"""Of a document at any depth, with the commas in its texts: while Python parses it, no other thread runs."""
+"""Values in a document at any depth, estimated by its commas and brackets. While Python parses it, no other thread runs."""
 
 MAX_DEPTH = 200
-"""Arrays and objects within each other; a struct type in a schema takes three of them."""
+"""Nesting depth of arrays and objects; each struct type in a schema takes three levels."""
 
 MAX_DIGITS = 20
-"""Characters of an integer, which has 19 and a sign in 64 bits. A longer one becomes a text, which no number's field takes."""
+"""Characters of an integer: 64 bits need 19 and a sign. A longer one becomes text, which no numeric field accepts."""
 
 Members = list[tuple[str, Any]]
 
 
 class JsonTooLongError(ValueError):
-    """A JSON text has more bytes or values than the bounds."""
+    """A JSON text exceeds the bound on bytes or on values."""
 
 
 def parse_json(text: str | bytes, *, unique_names: bool = False, number: Callable[[str], Any] | None = None) -> Any:
     """The value of a JSON text.
 
     Args:
-        text: As in a file or in a member of another document.
-        unique_names: Whether an object with two members of one name is an error; otherwise the last one counts.
-        number: Makes a number of its text; all but the long integers become numbers of Python when None.
+        text: The JSON text.
+        unique_names: Whether two members of the same name in one object are an error; otherwise the last one counts.
+        number: Converts the text of a number; when None, numbers become Python numbers, and integers that are too long become
+            text.
 
     Raises:
         JsonTooLongError: It has more bytes or values than the bounds above.

@@ -1,4 +1,4 @@
-"""The least versions of what the code needs beside itself: on a cluster no installer has looked at them."""
+"""The oldest supported versions of packages that a cluster provides, where no installer has checked them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pyarrow as pa
 from airflow_delta.core.errors.unsupported import PackageTooOldError
 
 LEAST_PYARROW = (23, 0)
-"""Major and minor version, as ``pyproject.toml`` has them. Older ones read times before 1970 wrong where they are INT96."""
+"""Major and minor version, as in ``pyproject.toml``. Older versions misread INT96 timestamps before 1970."""
 
 LEAST_PANDAS = (2, 2)
-"""Likewise. Spark 4.0 takes 2.0, too; newer ones need 2.2."""
+"""Major and minor version. Spark 4.0 also works with 2.0; later versions of Spark need 2.2."""
 
 
 def check_pyarrow(version: str = pa.__version__) -> None:
-    """Return if this Python's pyarrow is new enough; on drivers and on workers, before any work is done.
+    """Return if the installed pyarrow is new enough; called on the driver and on workers, before any work.
 
     Raises:
-        PackageTooOldError: It is not.
+        PackageTooOldError: It is older than ``LEAST_PYARROW``.
     """
     if not is_at_least(version, LEAST_PYARROW):
         needed, python = ".".join(map(str, LEAST_PYARROW)), f"{socket.gethostname()}: {sys.executable}"
@@ -29,5 +29,5 @@ def check_pyarrow(version: str = pa.__version__) -> None:
 
 
 def is_at_least(version: str, least: tuple[int, ...]) -> bool:
-    """Whether a version is a given one or newer; of development versions only the numbers count."""
+    """Whether a version is at least ``least``; only the numbers count, so development versions count as their release."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[: len(least)]) >= least

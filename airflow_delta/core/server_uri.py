@@ -6,13 +6,14 @@ from urllib.parse import SplitResult, urlsplit
 
 
 def server_parts(uri: str) -> SplitResult | None:
-    """The parts of the URI of a server, whose ``hostname`` and ``port`` can be read.
+    """The parts of a server's URI, with a readable ``hostname`` and ``port``.
 
-    None where it names no host, where the port or the brackets are invalid, and where it holds a user: it may be shown.
+    None if the URI names no host, if its port or brackets are invalid, or if it contains user info, as the URI may be shown to
+    others.
     """
     try:
         parts = urlsplit(uri)
         host, _ = parts.hostname, parts.port
-    except ValueError:  # of a port, or of brackets
+    except ValueError:  # invalid port or brackets
         return None
     return parts if host and "@" not in parts.netloc else None

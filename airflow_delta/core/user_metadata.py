@@ -1,4 +1,4 @@
-"""The user's own text in a commit (``userMetadata``): its bound, and that the log can hold it."""
+"""The user's own text in a commit (``userMetadata``): its maximum length, and whether the log can hold it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import lone_surrogate
 
 MAX_USER_METADATA = 100_000
-"""Characters: every reader of a version parses what its commit says of itself."""
+"""Characters. The length is bounded because everything that loads a version parses its ``commitInfo``."""
 
 
 def check_user_metadata(statement: str, text: str | None) -> None:
-    """Return if the text may be in a commit. Raises ``InvalidStatementError``."""
+    """Return if the text can be stored in a commit, else raise ``InvalidStatementError``."""
     if isinstance(text, str) and len(text) > MAX_USER_METADATA:
         detail = (
             f"user_metadata must have at most {MAX_USER_METADATA} characters, found {len(text)}; write a longer text into a "

@@ -1,4 +1,4 @@
-"""The pure-Python packages that travel with the core in the archive for Spark."""
+"""The pure-Python packages that are shipped to Spark in one archive with the core."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 VENDORED_PACKAGES = ("fsspec", "sqlglot")
-"""What the core imports beside pyarrow. pyarrow is native and cannot travel in an archive: the cluster must have it."""
+"""What the core imports besides pyarrow. pyarrow is native code and cannot be shipped this way: the cluster must provide it."""
 
 VENDOR_FOLDER = "vendor"
-"""Not at the archive's root: there it would go before what is installed on the cluster."""
+"""Not the archive's root: there the packages would take precedence over those installed on the cluster."""
 
 
 def make_importable() -> None:
-    """On drivers and workers that lack one of the packages, look into the archive too, after everything else."""
+    """Where one of the packages is missing, append the archive's ``vendor`` folder to ``sys.path``, after everything else."""
     if any(find_spec(package) is None for package in VENDORED_PACKAGES):
         sys.path.append(str(Path(__file__).parents[2] / VENDOR_FOLDER))

@@ -1,7 +1,7 @@
 """Data operations on Spark DataFrames: reading, writing, merging, compacting. No Airflow, no Delta JAR.
 
-For scripts: ``DeltaTable`` and its builders, ``delta_reader``, ``delta_writer``, ``sql``, and ``register`` for
-``format("delta")``. They are imported when they are used, so that importing a module below needs no more than that module.
+Public names for scripts: ``DeltaTable`` and its builders, ``delta_reader``, ``delta_writer``, ``sql``, and ``register`` for
+``format("delta")``. They are imported on first access, so that importing a submodule loads nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arguments of scripts, checked at the door: a method takes what its annotations say."""
+"""Checks that the arguments of public methods have the types in their annotations."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _Class = TypeVar("_Class", bound=type)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 OptionValue: TypeAlias = str | bool | float
-"""What an option of a reader or writer may be; it becomes a text."""
+"""The allowed types of a reader or writer option; values are converted to text."""
 
 _DESCRIBED = {str: "a text", bool: "True or False", int: "a whole number", float: "a number", NoneType: "None"}
 _SHOWN = (str, bool, int, float, NoneType, list, tuple)
 
 
 def checks_arguments(owner: _Class) -> _Class:
-    """The class, each public method of which ``takes_only`` what its annotations say."""
+    """Decorate a class so that each public method checks its arguments with ``takes_only``."""
     for name, member in list(vars(owner).items()):
         if isinstance(member, classmethod) and not name.startswith("_"):
             setattr(owner, name, classmethod(takes_only(member.__func__)))
@@ -33,9 +33,9 @@ def checks_arguments(owner: _Class) -> _Class:
 
 
 def takes_only(function: _Function) -> _Function:
-    """The function, which raises ``ArgumentError`` for arguments of other types than its annotations name.
+    """Decorate a function so that it raises ``ArgumentError`` for arguments of other types than its annotations.
 
-    A text is no list of texts, and True is no number.
+    A string does not count as a list of strings, and True does not count as a number.
     """
     parameters = signature(function)
 
@@ -43,7 +43,7 @@ def takes_only(function: _Function) -> _Function:
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
             given = parameters.bind(*args, **kwargs).arguments
-        except TypeError:  # one is missing, or unknown: Python's own error says so of the function
+        except TypeError:  # a missing or unknown argument: the function itself will raise Python's own error
             return function(*args, **kwargs)
         kinds = _kinds(function)
         for parameter, value in given.items():
@@ -55,7 +55,7 @@ def takes_only(function: _Function) -> _Function:
 
 
 def _each(parameter: Parameter, value: Any) -> Iterable[tuple[str, Any]]:
-    """What was given for a parameter, each argument with its name."""
+    """Name and value of each argument given for a parameter."""
     match parameter.kind:
         case Parameter.VAR_KEYWORD:
             return value.items()
@@ -66,7 +66,7 @@ def _each(parameter: Parameter, value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def check_argument(statement: str, name: str, value: Any, kind: Any) -> None:
-    """Return if the value of an argument is of this kind, an annotation. Raises ``ArgumentError``."""
+    """Return if the value has this type, given as an annotation, else raise ``ArgumentError``."""
     if not _is_of(value, kind):
         raise ArgumentError(
             statement=statement, detail=f"expected {name} to be {_described(kind)}, found {_found(value, kind)}"
@@ -75,8 +75,8 @@ def check_argument(statement: str, name: str, value: Any, kind: Any) -> None:
 
 @cache
 def _kinds(function: Any) -> Mapping[str, Any]:
-    """What each argument may be."""
-    arguments = FunctionType(function.__code__, function.__globals__)  # what it returns, type checkers alone may know
+    """The annotations of each parameter, resolved."""
+    arguments = FunctionType(function.__code__, function.__globals__)  # return types may only be importable for type checkers
     arguments.__annotations__ = {name: kind for name, kind in function.__annotations__.items() if name != "return"}
     return get_type_hints(arguments)
 
@@ -96,7 +96,7 @@ def _is_of(value: Any, kind: Any) -> bool:
 
 
 def _is_session(value: Any, kind: Any) -> bool:
-    """Whether a session is wanted, and the value is one over Spark Connect, which has a class of its own."""
+    """Whether a session is expected, and the value is a Spark Connect session, which has a class of its own."""
     return kind.__name__ == "SparkSession" and any(base.__name__ == kind.__name__ for base in type(value).__mro__)
 
 
@@ -106,7 +106,7 @@ def _wrong_pair(pairs: Mapping[Any, Any], kind: Any) -> tuple[Any, Any] | None:
 
 
 def _found(value: Any, kind: Any) -> str:
-    """The value as the error shows it; of mappings, which may hold credentials, no value."""
+    """The value as the error shows it; values of mappings are hidden, as they may be credentials."""
     mapping = next((part for part in (kind, *get_args(kind)) if _is_mapping(part)), None)
     if mapping is None:
         return shortened(value) if isinstance(value, _SHOWN) else _article(type(value).__name__)

@@ -1,4 +1,4 @@
-"""Errors of the work on DataFrames, on the tree of ``airflow_delta.core.errors``."""
+"""Errors of operations on DataFrames, subclasses of ``airflow_delta.core.errors.DeltaError``."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from airflow_delta.core.errors import DeltaError, InvalidStatementError
 
 
 def first_line(error: Exception) -> str:
-    """The first line of Spark's message that has words; the text of a ``ParseException`` begins with an empty one."""
+    """The first line of Spark's message that is not blank; the text of a ``ParseException`` begins with an empty line."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 @dataclass(kw_only=True, eq=False)
 class SparkFeatureMissingError(DeltaError):
-    """This version of Spark cannot do it; found before anything ran.
+    """This version of Spark lacks a feature; found before anything ran.
 
     Attributes:
         feature: What was requested.
         version: The version of Spark.
-        needed: The first version that can.
+        needed: The first version that has the feature.
     """
 
     code = "DELTA_SPARK_FEATURE_MISSING"
@@ -32,11 +32,11 @@ class SparkFeatureMissingError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class SparkConnectUnsupportedError(DeltaError):
-    """Only a classic session can do it, whose driver is in this process's reach; found before anything was written.
+    """The operation needs a classic session, whose JVM this process can access; found before anything was written.
 
     Attributes:
         feature: What was requested.
-        instead: What to do.
+        instead: What to do instead.
     """
 
     code = "DELTA_SPARK_CONNECT_UNSUPPORTED"
@@ -48,7 +48,7 @@ class SparkConnectUnsupportedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class SourceUnreadableError(DeltaError):
-    """The source of a statement is missing, or its query does not fit what it reads."""
+    """The source of a statement does not exist, or its query does not fit its columns."""
 
     code = "DELTA_SOURCE_UNREADABLE"
     message = "the source {source!r} cannot be read: {detail}"
@@ -62,8 +62,8 @@ class FunctionFailedError(DeltaError):
     """The function of a statement raised an error, on the driver or in a Python worker; nothing was committed.
 
     Attributes:
-        function: Its name.
-        file: Where the error arose: the innermost line of the function's own file.
+        function: Name of the function.
+        file: Where the error was raised: the innermost line in the function's own file.
         error: The class of the error.
     """
 
@@ -82,12 +82,12 @@ class FunctionFailedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class FunctionResultError(DeltaError):
-    """The function of a statement returned something else than rows; nothing was committed.
+    """The function of a statement did not return rows; nothing was committed.
 
     Attributes:
-        function: Its name.
+        function: Name of the function.
         file: Where it is defined.
-        found: The class of what it returned.
+        found: The class of the value that it returned.
     """
 
     code = "DELTA_FUNCTION_RESULT"
@@ -101,7 +101,7 @@ class FunctionResultError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StagedFilesError(DeltaError):
-    """The staged files do not hold what Spark reports to have written; nothing was committed."""
+    """The staged files do not contain what Spark reported to have written; nothing was committed."""
 
     code = "DELTA_STAGED_FILES_DIFFER"
     retryable = True
@@ -116,7 +116,7 @@ class StagedFilesError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ExpectationUnreadableError(DeltaError):
-    """A check is not valid SQL on the staged rows; nothing was committed."""
+    """An expectation is not valid SQL on the staged rows; nothing was committed."""
 
     code = "DELTA_EXPECTATION_UNREADABLE"
     message = "the expectation {expectation!r} cannot be checked: {detail}"
@@ -138,7 +138,7 @@ class TableRuleUnreadableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableRuleRefusedError(TableRuleUnreadableError):
-    """A rule of the table calls what no rule needs and what may do harm; it was not evaluated."""
+    """A rule of the table calls a function that no rule needs and that may do harm; it was not evaluated."""
 
     code = "DELTA_TABLE_RULE_REFUSED"
     message = "the rule {rule} of {table} was not evaluated, because it contains {detail}"
@@ -151,11 +151,11 @@ class TableRuleRefusedError(TableRuleUnreadableError):
 
 @dataclass(kw_only=True, eq=False)
 class ReservedColumnError(DeltaError):
-    """Columns have names that statements give to those that they add to rows; nothing was read or written.
+    """Columns have names that statements use for their own added columns; nothing was read or written.
 
     Attributes:
         of: Whose columns they are: the table's, or those of a MERGE's source.
-        columns: Their names.
+        columns: Names of the columns.
     """
 
     code = "DELTA_RESERVED_COLUMN"
@@ -174,7 +174,7 @@ class StreamChangeError(DeltaError):
 
     Attributes:
         version: Version of the commit.
-        operation: What made it.
+        operation: Its operation.
     """
 
     code = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
@@ -205,8 +205,8 @@ class StreamLogLostError(DeltaError):
     """Commits that a stream has not read yet were cleaned up.
 
     Attributes:
-        version: The version it would have read next.
-        earliest: Earliest version whose commit is there.
+        version: The version to be read next.
+        earliest: The earliest version whose commit still exists.
     """
 
     code = "DELTA_STREAM_LOG_LOST"
@@ -219,7 +219,7 @@ class StreamLogLostError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StreamTableReplacedError(DeltaError):
-    """At the place of a stream's table lies another one. Spark: ``DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE``."""
+    """The stream's table was replaced by another one. Spark: ``DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE``."""
 
     code = "DELTA_STREAM_TABLE_REPLACED"
     message = "{table} is not the table that the stream's checkpoint is about: it was made anew"
@@ -229,7 +229,7 @@ class StreamTableReplacedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ArgumentError(InvalidStatementError, TypeError, ValueError):
-    """A script called a function with an argument of another type; nothing was done. delta-spark: TypeError or ValueError."""
+    """A function was called with an argument of the wrong type; nothing was done. delta-spark: TypeError or ValueError."""
 
     code = "DELTA_ARGUMENT"
     message = "the call of {statement} is not valid: {detail}"
@@ -238,7 +238,7 @@ class ArgumentError(InvalidStatementError, TypeError, ValueError):
 
 @dataclass(kw_only=True, eq=False)
 class ExpressionNotTextError(DeltaError):
-    """A condition or value whose meaning cannot be written as SQL text for sure: a Python function, a lambda."""
+    """A condition or value whose meaning cannot safely be written as SQL text: a Python function, a lambda."""
 
     code = "DELTA_EXPRESSION_NOT_TEXT"
     message = "the expression {expression!r} cannot be written as SQL text that surely means the same"
@@ -248,7 +248,7 @@ class ExpressionNotTextError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableNameUnsupportedError(DeltaError):
-    """A table is named by its name in a catalog, and no catalog is named, or only a path may stand here."""
+    """A table is given by a catalog name, but no catalog is configured, or only a path is allowed here."""
 
     code = "DELTA_TABLE_NAME_UNSUPPORTED"
     message = "{name!r} names a table of a catalog; tables are found by their path here"
@@ -261,10 +261,10 @@ class TableNameUnsupportedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class UnsuitableColumnsError(DeltaError):
-    """OPTIMIZE cannot put the rows in order by these columns. Spark: ``DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS`` and others.
+    """OPTIMIZE cannot cluster by these columns. Spark: ``DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS`` and others.
 
     Attributes:
-        reasons: Every reason why not.
+        reasons: All reasons.
     """
 
     code = "DELTA_OPTIMIZE_COLUMNS"

@@ -1,4 +1,4 @@
-"""Many columns, or DataFrames, of Spark's as one."""
+"""Combines many columns or DataFrames into one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _Term = TypeVar("_Term")
 
 
 def folded(combine: Callable[[_Term, _Term], _Term], terms: Sequence[_Term]) -> _Term:
-    """These terms, at least one, combined by an operator for which only their order matters, not the parentheses.
+    """Combine these terms (at least one) with an associative operator, in order.
 
-    Nested as little as can be: Spark Connect takes nothing of a hundred levels, which fifty terms in a row would be.
+    Nesting is kept low: Spark Connect rejects plans of a hundred levels, which fifty terms in a row would already reach.
     """
     if len(terms) == 1:
         return terms[0]

@@ -1,7 +1,7 @@
-"""The JVM behind a session: in this process's reach with classic Spark, on a server with Spark Connect.
+"""Access to the JVM of a session: in this process with classic Spark, on a server with Spark Connect.
 
-What only the JVM itself answers is asked here, so that a session of Spark Connect gets another answer or a typed error, and
-nothing else imports py4j: ``pyspark-client`` comes without it.
+Everything that only the JVM can answer is here, so that a Spark Connect session gets another answer or a typed error, and no
+other module imports py4j, which ``pyspark-client`` does not include.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from airflow_delta.spark.schema_conversion import quoted
 
 try:
     from py4j.protocol import Py4JError, Py4JJavaError
-except ModuleNotFoundError:  # nothing raises these then
+except ModuleNotFoundError:  # without py4j, these errors are never raised
 
     class Py4JError(Exception):  # type: ignore[no-redef]
-        """As of py4j: a call of the JVM failed."""
+        """Placeholder of py4j's class: a call to the JVM failed."""
 
     class Py4JJavaError(Py4JError):  # type: ignore[no-redef,misc]
-        """As of py4j: Java threw."""
+        """Placeholder of py4j's class: Java threw an exception."""
 
 
 __all__ = [
@@ -51,19 +51,19 @@ _copying = Lock()
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether this is a session of Spark Connect, whose JVM is a server's."""
+    """Whether this is a Spark Connect session, whose JVM is on a server."""
     return type(spark).__module__.startswith(_CONNECT)
 
 
 def is_stopped(spark: SparkSession) -> bool:
-    """Whether the session was stopped, so that nothing can be computed in it."""
+    """Whether the session was stopped, so that it can compute nothing."""
     if is_connect(spark):
         return bool(spark.is_stopped)
     return spark.sparkContext._jsc is None  # noqa: SLF001 - PySpark offers no other way
 
 
 def active_jvm() -> Any:
-    """The JVM of the process's session; None with Spark Connect. Columns know no session: PySpark decides likewise.
+    """The JVM of the process's active session; None with Spark Connect. Columns know no session, so PySpark does the same.
 
     Raises:
         RuntimeError: No session is active.
@@ -79,14 +79,14 @@ def active_jvm() -> Any:
 
 
 def hadoop_gateway(spark: SparkSession, uri: str) -> tuple[Any, Any]:
-    """The JVM with its Hadoop, and its gateway.
+    """The JVM, with its Hadoop classes, and the py4j gateway.
 
     Args:
         spark: The session.
-        uri: What is reached through Hadoop, for the error.
+        uri: What will be accessed through Hadoop, for the error.
 
     Raises:
-        SparkConnectUnsupportedError: It is a session of Spark Connect.
+        SparkConnectUnsupportedError: It is a Spark Connect session.
     """
     if is_connect(spark):
         instead = "keep the table in an object store or on a file system that this process mounts, or use a classic session"
@@ -96,15 +96,15 @@ def hadoop_gateway(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 
 
 def hadoop_configuration(spark: SparkSession) -> Any:
-    """Hadoop's configuration with the settings of a classic session in it."""
+    """Hadoop's configuration, including the settings of a classic session."""
     return session_state(spark).newHadoopConf()
 
 
 def filesystem_class(spark: SparkSession, scheme: str) -> str | None:
-    """Name of the class that Hadoop reaches a filesystem by; None where it has none, or the name alone.
+    """Name of Hadoop's class for a scheme's filesystem; None if it has none, or if the class cannot be loaded.
 
     Raises:
-        SparkConnectUnsupportedError: It is a session of Spark Connect.
+        SparkConnectUnsupportedError: It is a Spark Connect session.
     """
     jvm, _ = hadoop_gateway(spark, f"{scheme}://")
     try:
@@ -120,11 +120,11 @@ def session_state(spark: SparkSession) -> Any:
 
 
 def copied_session(spark: SparkSession) -> SparkSession:
-    """A session of its own with the settings, views and functions of a classic one, and with what it has cached."""
+    """A new session with the settings, views, functions and cached data of a classic session."""
     from pyspark import RDD  # noqa: PLC0415 - pyspark-client has none
 
     with _copying:
-        to_df = RDD.toDF  # each new session makes it its own, so that rows of the user's would be in this one
+        to_df = RDD.toDF  # creating a session rebinds toDF to it, which would move the user's later rows to this session
         try:
             return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - as newSession
         finally:
@@ -134,7 +134,7 @@ def copied_session(spark: SparkSession) -> SparkSession:
 def drop_temporary_view(spark: SparkSession, name: str) -> None:
     """Drop a temporary view of the session.
 
-    ``spark.catalog.dropTempView`` also takes from the cache what is equal to the view: rows that the user has cached.
+    Unlike ``spark.catalog.dropTempView``, keeps cached data that equals the view, such as rows that the user has cached.
     """
     if is_connect(spark):
         spark.sql(f"DROP VIEW IF EXISTS {quoted(name)}")
@@ -143,12 +143,12 @@ def drop_temporary_view(spark: SparkSession, name: str) -> None:
 
 
 def is_movable(rows: DataFrame) -> bool:
-    """Whether rows can be computed in another session: an observation of the user's would wait for its own forever."""
+    """Whether rows can be computed in another session; not if they have an observation of the user's, which would never end."""
     return not is_connect(rows.sparkSession) and "CollectMetrics" not in str(analyzed_plan(rows).treeString())
 
 
 def in_session(rows: DataFrame, spark: SparkSession) -> DataFrame:
-    """The rows, computed under the settings of another classic session of the same application."""
+    """The rows, computed with the settings of another classic session of the same application."""
     if rows.sparkSession is spark:
         return rows
     jvm, _ = hadoop_gateway(spark, "rows")
@@ -157,15 +157,15 @@ def in_session(rows: DataFrame, spark: SparkSession) -> DataFrame:
 
 
 def analyzed_plan(rows: DataFrame) -> Any:
-    """The analyzed plan of a classic session's rows."""
+    """The analyzed plan of rows of a classic session."""
     return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
 
 
 def analyzed(rows: DataFrame) -> DataFrame:
-    """The rows, once Spark has analyzed them: a classic session did so when they were made, Spark Connect does it when asked.
+    """The rows, after Spark has analyzed them; a classic session has done so already, Spark Connect does so on request.
 
     Raises:
-        AnalysisException: They mean nothing. Likewise ``ParseException``.
+        AnalysisException: The plan is invalid. Likewise ``ParseException``.
     """
     if is_connect(rows.sparkSession):
         rows.schema  # noqa: B018 - the server answers or raises
@@ -173,9 +173,9 @@ def analyzed(rows: DataFrame) -> DataFrame:
 
 
 def checkpointed(rows: DataFrame) -> DataFrame:
-    """Rows that Spark computes once, and keeps while no executor is lost; over Spark Connect their session is this one.
+    """Rows that Spark computes only once, and keeps as long as no executor is lost; with Spark Connect, in this session.
 
-    They are computed when they are used first, but with an observation of the user's at once: it ends with the first query.
+    They are computed on first use, or immediately if they have an observation of the user's, which ends with the first query.
     """
     spark = rows.sparkSession
     kept = rows.localCheckpoint(eager=not is_connect(spark) and not is_movable(rows))
@@ -188,14 +188,14 @@ def release_checkpoint(rows: DataFrame) -> None:
     """Free what ``localCheckpoint`` keeps of these rows; Spark Connect does so when its client forgets them."""
     if not is_connect(rows.sparkSession):
         kept = analyzed_plan(rows).rdd()
-        kept.sparkContext().unpersistRDD(kept.id(), False)  # as unpersist(), which warns of rows that are gone
+        kept.sparkContext().unpersistRDD(kept.id(), False)  # like unpersist(), which would warn if the rows are gone
 
 
 def repeats(rows: DataFrame) -> bool:
-    """Whether these rows come out the same, in whatever order, when they are computed again of the same relations.
+    """Whether computing these rows again from the same relations gives the same rows, in any order.
 
-    Spark must know all of their expressions to be deterministic; subqueries may read something else then. False over Spark
-    Connect, which does not show it.
+    True only if Spark knows all expressions to be deterministic and there are no subqueries, which may read different data.
+    False with Spark Connect, which does not show this.
     """
     if is_connect(rows.sparkSession):
         return False

@@ -1,4 +1,4 @@
-"""A table's schema as Spark's, both ways: the two share one JSON form."""
+"""Converts a table's schema to Spark's and back; both have the same JSON form."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from airflow_delta.core.schema.char_columns import as_logged
 from airflow_delta.core.schema.data_types import UnknownType
 
 _EVALUATED = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
-"""Metadata in which Spark expects SQL: its Parquet reader evaluates the second for columns that a file lacks."""
+"""Metadata keys whose values Spark takes for SQL: its Parquet reader evaluates the second for columns missing in a file."""
 
 
 def to_spark(schema: StructType) -> spark_types.StructType:
-    """The schema as Spark's, column metadata included but for SQL, which Spark would evaluate by itself.
+    """The schema as Spark's, with column metadata except for SQL, which Spark would evaluate on its own.
 
     Raises:
         UnsupportedTypeError: A type is user-defined: Spark would load the code that it names.
@@ -36,7 +36,7 @@ def to_spark(schema: StructType) -> spark_types.StructType:
 
 
 def _inert(data_type: Any) -> Any:
-    """The type without what Spark would run."""
+    """The type without anything that Spark would execute."""
     match data_type:
         case StructType(fields):
             kept = ({key: value for key, value in field.metadata.items() if key not in _EVALUATED} for field in fields)
@@ -53,7 +53,7 @@ def _inert(data_type: Any) -> Any:
 
 
 def in_files(schema: StructType) -> spark_types.StructType:
-    """The columns as data files hold them: physical names, and ids where Spark's writer reads them."""
+    """The columns as in data files: physical names, and field ids where Spark's writer reads them."""
     return spark_types.StructType.fromJson(json.loads(schema_json(_with_parquet_ids(_inert(physical_schema(schema))))))
 
 
@@ -77,12 +77,12 @@ def _parquet_id(field: StructField) -> dict[str, int]:
 
 
 def from_spark(schema: spark_types.StructType) -> StructType:
-    """The schema of a table that holds such rows; a ``char`` or ``varchar`` as the log has it."""
+    """The schema of a table for such rows; ``char`` and ``varchar`` in the form of the log."""
     text = schema.json()
     found = parse_schema(text)
     return StructType(tuple(map(as_logged, found.fields))) if "char(" in text else found
 
 
 def quoted(name: str) -> str:
-    """A name as SQL spells it, whatever it holds."""
+    """A column name as a quoted SQL identifier, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"

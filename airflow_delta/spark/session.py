@@ -1,4 +1,4 @@
-"""What a Spark session is set to, and what SQL sees in it."""
+"""Settings and resources of a Spark session, and temporary views in it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _LOCAL = re.compile(r"local(\[.*\])?")
 _MEMORY = re.compile(r"(\d+)([kmgt]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _RESERVED_BYTES = 300 << 20
-"""Of each heap, by Spark for itself."""
+"""Bytes of each heap that Spark reserves for itself."""
 _MAX_RESULT_BYTES = 1 << 30
-"""``spark.driver.maxResultSize`` by default, and where it sets no limit."""
+"""Default of ``spark.driver.maxResultSize``, also used if it is unlimited."""
 _naming = RLock()
 
 
 def explained(rows: DataFrame) -> str:
-    """The plans of rows of Spark Connect, from the parsed to the physical one, as Spark shows them; no job runs."""
+    """The plans of rows of Spark Connect, from parsed to physical, as Spark prints them; runs no job."""
     return str(rows._explain_string(extended=True))  # noqa: SLF001 - explain() prints it
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session like this one, in which these settings hold: itself where they do so already, else a copy of its own.
+    """A session with these settings: the given one if it has them, else a copy of it.
 
-    Only for settings that Spark does not take as an option of the reader or writer. Settings of a session are never changed:
-    other threads, and the user's own plans, would see it.
+    Only for settings that are not options of Spark's reader or writer. Settings of an existing session are never changed, as
+    other threads, and the user's own plans, would be affected.
 
     Raises:
-        SparkConnectUnsupportedError: They do not hold in a session of Spark Connect, whose rows stay in their session.
+        SparkConnectUnsupportedError: A Spark Connect session lacks the settings; its rows cannot be moved to another session.
     """
     if holds(spark, settings):
         return spark
@@ -54,25 +54,24 @@ def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
 
 
 def holds(spark: SparkSession, settings: Mapping[str, str]) -> bool:
-    """Whether these settings hold in a session, be it by Spark's default."""
+    """Whether a session has these settings, possibly as Spark's defaults."""
     try:
         return all(spark.conf.get(key) == value for key, value in settings.items())
-    except PySparkException:  # this version of Spark does not know one of them
+    except PySparkException:  # this version of Spark does not know one of the settings
         return False
 
 
 @contextmanager
 def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Make these rows visible to SQL under these names; views of the session that they hide come back afterwards.
+    """Register these rows as temporary views under these names; views of the session that they hide are restored afterwards.
 
-    Every thread of the session sees them. A DataFrame that a classic session makes from SQL inside the block keeps its meaning,
-    as Spark resolves names when it is made; see ``query`` for those of Spark Connect, where it does so each time that the
-    DataFrame is used.
+    Every thread of the session sees them. A DataFrame that a classic session makes from SQL inside the block stays valid,
+    because Spark resolves names when it is made; for Spark Connect, which resolves them on each use, see ``query``.
     """
     hidden = {name: f"hidden_{uuid.uuid4().hex}" for name in frames if _is_temporary_view(spark, name)}
     for name, kept in hidden.items():
         spark.table(quoted(name)).createTempView(kept)
-        drop_temporary_view(spark, name)  # replacing it would take from the cache what is cached by its name
+        drop_temporary_view(spark, name)  # replacing it would drop cached data that refers to it by name
     try:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(quoted(name))
@@ -87,9 +86,9 @@ def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
 
 @contextmanager
 def query_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
-    """As ``temporary_views``, for names that users choose: a statement in another thread may have other rows of the same name.
+    """As ``temporary_views``, for names that users choose: statements in other threads may use the same names for other rows.
 
-    One thread at a time is in such a block, so queries are analyzed in it, and nothing runs.
+    Only one thread at a time is inside such a block, so queries are only analyzed there, and nothing is executed.
     """
     with _naming, temporary_views(spark, frames):
         yield
@@ -98,16 +97,16 @@ def query_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterato
 def query(
     spark: SparkSession, text: str, views: Mapping[str, DataFrame], args: Mapping[str, Any] | Sequence[Any] | None = None
 ) -> DataFrame:
-    """The rows of an SQL query that sees these rows under these names; ``args`` as of ``spark.sql``.
+    """The rows of an SQL query over these rows, by view name; ``args`` as of ``spark.sql``.
 
     Raises:
-        AnalysisException: It means nothing. Likewise ``ParseException``.
+        AnalysisException: The query is invalid. Likewise ``ParseException``.
     """
     if not views:
         return spark.sql(text, args=args)
     if is_connect(spark):
-        # The query is analyzed whenever the rows are used, so it carries its views with it; braces would name arguments. The
-        # server drops them as its catalog does (see drop_temporary_view): they must differ from what the user has cached.
+        # Spark Connect analyzes a query on each use, so it carries its views along. Braces would be taken for arguments. The
+        # server drops views through its catalog (see drop_temporary_view), so they must differ from cached data of the user.
         slots = [f"view_{position}" for position in range(len(views))]
         named = ", ".join(f"{quoted(name)} AS (TABLE {{{slot}}})" for name, slot in zip(views, slots, strict=True))
         body = _without_end(text).replace("{", "{{").replace("}", "}}")
@@ -119,8 +118,8 @@ def query(
 
 
 def _without_end(text: str) -> str:
-    """The text of a query up to the semicolons that end it, behind which only comments may stand."""
-    # Imported late: Python workers load this module, and need no parser of SQL.
+    """The text of a query without trailing semicolons, after which only comments may follow."""
+    # Imported late: Python workers load this module, and do not need the SQL parser.
     from sqlglot import TokenType  # noqa: PLC0415
     from sqlglot.errors import SqlglotError  # noqa: PLC0415
 
@@ -140,7 +139,7 @@ def _is_temporary_view(spark: SparkSession, name: str) -> bool:
 
 
 def cores(spark: SparkSession) -> int:
-    """How many tasks can run at once, at the moment: under dynamic allocation it says nothing about the next one."""
+    """How many tasks can run at once at present; with dynamic allocation this may change at any time."""
     if not is_connect(spark):
         return int(spark.sparkContext.defaultParallelism)
     found = _SPLITS.search(explained(spark.range(1)))
@@ -148,17 +147,18 @@ def cores(spark: SparkSession) -> int:
 
 
 def has_executors(spark: SparkSession) -> bool:
-    """Whether tasks run in other processes than the driver's, which may be lost while it goes on.
+    """Whether tasks run in processes other than the driver's, which may be lost while the driver runs on.
 
-    Where the session does not show its master, they are taken to do so.
+    Assumed to be so if the session does not show its master.
     """
     return _LOCAL.fullmatch(str(spark.conf.get("spark.master", ""))) is None
 
 
 def task_memory(spark: SparkSession) -> int:
-    """Bytes of the heap that a task can always have for its joins and sorts, as far as the settings tell; 0 where they do not.
+    """Heap bytes that a task can always use for joins and sorts, as far as the settings show; 0 if unknown.
 
-    Spark: "Memory Management Overview" of its tuning guide. Half of what executions and cached rows share is the cached rows'.
+    Spark: "Memory Management Overview" of its tuning guide. Half of the memory shared by execution and storage is reserved for
+        storage.
     """
     settings = spark.conf
     is_local = not has_executors(spark)
@@ -172,33 +172,33 @@ def task_memory(spark: SparkSession) -> int:
 
 
 def result_bytes(spark: SparkSession) -> int:
-    """How many bytes one query may bring to this process: half of what the session allows, as rows are counted before."""
+    """Most bytes that one query may return to this process: half of the session's limit, as row sizes are only estimated."""
     allowed = _bytes(spark.conf.get("spark.driver.maxResultSize", None), unit="") or _MAX_RESULT_BYTES
     return allowed // 2
 
 
 def _bytes(size: str | None, unit: str = "m") -> int:
-    """A size as Spark writes it, in this unit where it names none; 0 for anything else."""
+    """A size in Spark's notation, in bytes; ``unit`` applies if none is given; 0 if invalid."""
     found = _MEMORY.fullmatch(str(size).strip().lower())
     return int(found[1]) << _SHIFTS[found[2] or unit] if found else 0
 
 
 def time_zone(spark: SparkSession) -> str:
-    """The zone in which the session reads times that name none."""
+    """The session's time zone, for timestamps without one."""
     return str(spark.conf.get("spark.sql.session.timeZone"))
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Whether names that differ in case are two to the session; Delta's tables never have both."""
+    """Whether the session treats names that differ in case as different; a Delta table never has both."""
     return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
 
 def reads_files_by_relation(spark: SparkSession) -> bool:
-    """Whether Spark's Parquet reader shows which file a row is of: by default; that of its second kind does not."""
+    """Whether Spark's Parquet reader can return the file of each row: the default (V1) reader can, the V2 reader cannot."""
     return "parquet" in str(spark.conf.get("spark.sql.sources.useV1SourceList")).lower().split(",")
 
 
 def pads_char(spark: SparkSession) -> bool:
-    """Whether the session's readers pad columns of type CHAR; by default they do. Spark: ``ApplyCharTypePadding``."""
+    """Whether the session's readers pad CHAR columns; they do by default. Spark: ``ApplyCharTypePadding``."""
     reads, as_string = spark.conf.get("spark.sql.readSideCharPadding"), spark.conf.get("spark.sql.legacy.charVarcharAsString")
     return str(reads).lower() == "true" and str(as_string).lower() != "true"

@@ -1,6 +1,6 @@
-"""The catalog of a Spark session: whatever the session was configured with, an in-memory one or a Hive metastore.
+"""The catalog of a Spark session, as configured: in-memory or a Hive metastore.
 
-The session's external catalog is asked directly: no SQL makes a table ``USING delta`` where there is no Delta JAR.
+The session's external catalog is accessed directly, because SQL cannot create a table ``USING delta`` without Delta's JAR.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_SCHEMA = re.compile(r"SCHEMA_NOT_FOUND|DATABASE_NOT_FOUND")
 _EXISTS = re.compile(r"TABLE_OR_VIEW_ALREADY_EXISTS|TableAlreadyExists")
 _SPARKS = re.compile(r"spark\.sql\.sources\.|EXTERNAL$|comment$")
 _PARTITIONING = "airflow_delta.partitionColumns"
-"""A parameter: Spark's own partition columns have to be the last ones of the schema, and Delta's need not."""
+"""Table parameter with the partition columns: Spark requires its own to be last in the schema, Delta does not."""
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _Answer = TypeVar("_Answer")
@@ -48,7 +48,7 @@ class SessionCatalog:
         spark: The session.
 
     Raises:
-        InvalidCatalogError: The session is one of Spark Connect, whose catalog cannot be written from here.
+        InvalidCatalogError: It is a Spark Connect session, whose catalog cannot be written from here.
     """
 
     label = "spark"
@@ -62,7 +62,7 @@ class SessionCatalog:
         self._uris = self._jvm.org.apache.spark.sql.catalyst.catalog.CatalogUtils
 
     def find(self, name: TableName) -> CatalogEntry | None:
-        """What the session has under the name."""
+        """The session's entry of this name."""
         table = self._table(name)
         if table is None:
             return None
@@ -81,7 +81,7 @@ class SessionCatalog:
         )
 
     def default_location(self, name: TableName) -> str | None:
-        """Below the location of the session's schema."""
+        """The location of a new table: below that of the session's schema."""
 
         def look() -> str:
             root = str(self._uris.URIToString(self._catalog.getDatabase(name.schema).locationUri()))
@@ -90,7 +90,7 @@ class SessionCatalog:
         return self._request(name, "USAGE", look)
 
     def create(self, name: TableName, table: TableDescription) -> None:
-        """Make the table in the session's catalog, as an external one."""
+        """Create the table in the session's catalog, as an external table."""
 
         def create() -> None:
             described = self._described(self._new(name), table)
@@ -105,7 +105,7 @@ class SessionCatalog:
             ) from None
 
     def update(self, entry: CatalogEntry, table: TableDescription) -> None:
-        """Make the session's table say what the table is."""
+        """Update the session's entry to describe the table as it is."""
         name, found = entry.name, self._table(entry.name)
         if found is None:
             raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="it was dropped meanwhile")
@@ -117,7 +117,7 @@ class SessionCatalog:
         self._request(name, "ALTER", alter)
 
     def drop(self, name: TableName) -> bool:
-        """Remove the name; the files of a managed table would go with it, so that it is refused."""
+        """Remove the name; refused for a managed table, whose files would be deleted with it."""
         found = self._table(name)
         if found is None:
             return False
@@ -130,7 +130,7 @@ class SessionCatalog:
         return True
 
     def _table(self, name: TableName) -> Any:
-        """The session's ``CatalogTable``; None for none."""
+        """The session's ``CatalogTable``; None if there is no such table."""
 
         def look() -> Any:
             return (
@@ -140,7 +140,7 @@ class SessionCatalog:
         return self._request(name, "SELECT", look)
 
     def _new(self, name: TableName) -> Any:
-        """An external table without anything."""
+        """An empty external table entry."""
         package = self._jvm.org.apache.spark.sql.catalyst
         kind = package.catalog.CatalogTable
         identifier = package.TableIdentifier(name.table, self._jvm.scala.Some(name.schema))
@@ -151,7 +151,7 @@ class SessionCatalog:
         return kind(identifier, package.catalog.CatalogTableType.EXTERNAL(), storage, schema, *defaults)
 
     def _described(self, found: Any, table: TableDescription) -> Any:
-        """The ``CatalogTable`` with what the table is; Spark writes provider and schema into parameters itself."""
+        """The ``CatalogTable`` with the table's description; Spark itself stores provider and schema in parameters."""
         some, python = self._jvm.scala.Some, self._jvm.org.apache.spark.api.python.PythonUtils
         existing = dict(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found.properties()))
         parameters = parameters_of(table, existing) | {_PARTITIONING: json.dumps(table.partition_columns)}
@@ -186,10 +186,10 @@ class SessionCatalog:
 
 
 def catalog_of_environment(spark: SparkSession) -> Catalog | None:
-    """The catalog that ``AIRFLOW_DELTA_CATALOG`` names, the session's own for ``spark``; None for none.
+    """The catalog named by ``AIRFLOW_DELTA_CATALOG`` (``spark`` is the session's own); None if it is not set.
 
     Raises:
-        InvalidCatalogError: The variable names none that is known here.
+        InvalidCatalogError: The variable names an unknown catalog.
     """
     settings = settings_of_environment()
     if settings is None:
@@ -210,6 +210,6 @@ class _TakenError(Exception):
 
 
 def _copy(value: Any, **changes: Any) -> Any:
-    """A Scala case class with other members."""
+    """A copy of a Scala case class with some members changed."""
     names = [value.productElementName(number) for number in range(value.productArity())]
     return value.copy(*[changes.get(name, value.productElement(number)) for number, name in enumerate(names)])

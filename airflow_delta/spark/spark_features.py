@@ -1,4 +1,4 @@
-"""What Spark 4.0 to 4.3 do in different ways: found as a feature where possible, else by the version."""
+"""Differences between Spark 4.0 and 4.3, detected by feature where possible, else by version."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ASKED_FOR = {
     "spark.sql.session.localRelationBatchOfChunksSizeBytes": _GIB,
     "spark.sql.session.localRelationSizeLimit": 3 * _GIB,
 }
-"""What a client asks for before it sends rows, the first three from 4.1 on, the last from 4.2 on, and what servers answer."""
+"""Settings that a client reads before it sends rows (the first three since 4.1, the last since 4.2), with their defaults."""
 _OBSERVED = "observed"
 _HASH_SEED = 42
 _WORD = 0xFFFFFFFF
 
 
 def check_stream_source() -> None:
-    """Return if Python data sources can limit the batches of a stream, which a table as a source needs.
+    """Return if Python data sources can limit the batches of a stream, which reading a table as a stream requires.
 
     Raises:
         SparkFeatureMissingError: They cannot.
@@ -45,13 +45,13 @@ def check_stream_source() -> None:
 
 
 def suit_client(spark: SparkSession, server: str) -> None:
-    """Let a client of Spark Connect send rows to a server that is older: else its ``createDataFrame`` fails there.
+    """Let a Spark Connect client send rows to an older server, on which its ``createDataFrame`` would otherwise fail.
 
-    Airflow's provider brings one version of the client, whatever version the server is of.
+    Airflow's provider installs one version of the client, whatever version the server has.
 
     Args:
         spark: The session.
-        server: The server's version, which is asked for once.
+        server: The server's version, which the caller has requested once.
     """
     if not is_at_least(server, tuple(map(int, pyspark.__version__.split(".")[:2]))):
         for name, value in _ASKED_FOR.items():
@@ -60,7 +60,7 @@ def suit_client(spark: SparkSession, server: str) -> None:
 
 
 def takes_layout_as_option(spark: SparkSession) -> bool:
-    """Whether the types in Parquet files can be chosen by options of a write; before 4.2 only the session's settings count.
+    """Whether the types in Parquet files can be set by write options; before 4.2 only by the session's settings.
 
     Spark: ``ParquetUtils.prepareWrite``.
     """
@@ -68,7 +68,7 @@ def takes_layout_as_option(spark: SparkSession) -> bool:
 
 
 def keeps_data_source_reads(spark: SparkSession) -> bool:
-    """Whether rows of a Python data source stay those first computed; before 4.1 its reader is made anew each time.
+    """Whether rows of a Python data source stay as first read; before 4.1 a new reader is created on each use.
 
     Spark: ``PythonDataSourceV2.getOrCreateReadInfo``.
     """
@@ -76,20 +76,20 @@ def keeps_data_source_reads(spark: SparkSession) -> bool:
 
 
 def opens_files_with_variants(spark: SparkSession) -> bool:
-    """Whether Spark opens Parquet files whose footers name the type VARIANT: not before 4.1, whatever columns are read."""
+    """Whether Spark can open Parquet files with VARIANT columns, whatever columns are read; not before 4.1."""
     return is_at_least(spark.version, (4, 1))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema of the batches that Spark takes for these columns; times are in UTC, an argument from 4.2 on."""
+    """The Arrow schema that Spark expects for these columns; timestamps are in UTC, which is an argument since 4.2."""
     zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)
 
 
 def repartition_by_id(rows: DataFrame, partitions: int, column: Column) -> DataFrame:
-    """The rows, each in the partition of the number in a column, modulo ``partitions``.
+    """The rows, each in the partition whose number (modulo ``partitions``) is in a column.
 
-    Spark has this from 4.1 on. Before that, the number is replaced by one whose hash leads to that partition.
+    Spark supports this since 4.1. For older versions, the number is replaced by one that hashes to that partition.
 
     Args:
         rows: The rows.
@@ -103,10 +103,10 @@ def repartition_by_id(rows: DataFrame, partitions: int, column: Column) -> DataF
 
 
 def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
-    """The rows, and what returns the aggregates over them, by name, once an action on the rows has ended.
+    """The rows, and a function that returns aggregates over them, by name, after an action on the rows has ended.
 
-    Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java; here each is a ``Row``. Over Spark Connect
-    it loses what comes late: there the rows are kept, and looked at once more.
+    Before 4.1 Spark returns structs, and arrays of them, as Java objects; here they are always ``Row``s. Spark Connect may lose
+    observations that arrive late, so with it the rows are cached, and aggregated in a second pass.
     """
     if not sends_observations(rows.sparkSession):
         kept = checkpointed(rows)
@@ -116,7 +116,7 @@ def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFram
     def observed() -> Mapping[str, Any]:
         row = observation.get[_OBSERVED]
         if not isinstance(row, Row):
-            pickled = active_jvm().PythonSQLUtils.toPyRow(row)  # as Spark 4.1 does it
+            pickled = active_jvm().PythonSQLUtils.toPyRow(row)  # like Spark 4.1
             row = CPickleSerializer().loads(pickled)
         return dict(row.asDict(recursive=False))
 
@@ -124,15 +124,15 @@ def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFram
 
 
 def sends_observations(spark: SparkSession) -> bool:
-    """Whether what is observed arrives: over Spark Connect where client and server are of 4.1 or newer.
+    """Whether observations arrive: with Spark Connect, only if client and server are 4.1 or newer.
 
-    An older server waits a tenth of a second for it (``ExecuteThreadRunner``), and sends no structs.
+    An older server waits only a tenth of a second for them (``ExecuteThreadRunner``), and sends no structs.
     """
     return not is_connect(spark) or _are_at_least(spark, (4, 1))
 
 
 def aggregated(rows: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:
-    """As ``observe`` gives the aggregates, by an action of their own."""
+    """The aggregates as ``observe`` returns them, computed by an action of their own."""
     [[row]] = rows.agg(_struct(aggregates)).collect()
     return dict(row.asDict(recursive=False))
 
@@ -142,15 +142,15 @@ def _struct(aggregates: Mapping[str, Column]) -> Column:
 
 
 def _are_at_least(spark: SparkSession, least: tuple[int, int]) -> bool:
-    """Whether Spark is of a version or newer: over Spark Connect, client and server."""
+    """Whether Spark has at least this version; with Spark Connect, both client and server."""
     return all(is_at_least(version, least) for version in (str(spark.version), pyspark.__version__))
 
 
 def _int_with_hash(wanted: int) -> int:
-    """The int that Spark's ``hash``, by which it partitions, maps to this one: Murmur3's steps backwards."""
+    """The int for which Spark's partitioning ``hash`` is ``wanted``: Murmur3 reversed."""
     word = _unshifted(wanted & _WORD, 16)
     word = _unshifted(_divided(word, 0xC2B2AE35), 13)
-    word = _unshifted(_divided(word, 0x85EBCA6B), 16) ^ 4  # bytes of an int
+    word = _unshifted(_divided(word, 0x85EBCA6B), 16) ^ 4  # size of an int in bytes
     word = _rotated_right(_divided(word - 0xE6546B64, 5), 13) ^ _HASH_SEED
     word = _divided(_rotated_right(_divided(word, 0x1B873593), 15), 0xCC9E2D51)
     return word - (1 << 32) if word >> 31 else word
@@ -161,7 +161,7 @@ def _divided(word: int, factor: int) -> int:
 
 
 def _unshifted(word: int, bits: int) -> int:
-    """What gave this word by ``x ^ (x >> bits)``."""
+    """The word whose ``x ^ (x >> bits)`` is ``word``."""
     return word ^ word >> bits ^ word >> 2 * bits
 
 

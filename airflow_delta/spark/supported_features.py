@@ -1,4 +1,4 @@
-"""Which tables the data plane on Spark reads and writes: all others are refused before anything runs."""
+"""Which tables the Spark data plane can read and write; all others are refused before anything runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUPPORTED = frozenset(
         "collations",
         "collations-preview",
         "columnMapping",
-        "deletionVectors",  # files are written anew without them
+        "deletionVectors",  # rewritten files have none
         "domainMetadata",
         "generatedColumns",
         "icebergCompatV1",
@@ -49,27 +49,27 @@ SUPPORTED = frozenset(
         "variantType-preview",
     }
 )
-"""Features of tables that are read and written on Spark. What the core learns is refused here until it is added."""
+"""Table features that Spark can read and write here. A feature new in the core is refused here until it is added."""
 
 SCANNABLE = SUPPORTED | PARTLY_READABLE
-"""Features of tables that are read on Spark; of some of them without the columns of types that are not known here."""
+"""Table features that Spark can read here; for some, without the columns of unsupported types."""
 
 ENFORCED = (ROW_FEATURES | {ROW_TRACKING}) & SUPPORTED
-"""Of what a table may require of its rows: what every write by Spark enforces, and so declares to its transaction."""
+"""Features with requirements on rows that every write by Spark enforces, and declares to its transaction."""
 
 
 RESERVED = "__airflow_delta_"
-"""How the names of columns begin that statements add to rows, in any case. No other name is refused."""
+"""Prefix, in any case, of names of columns that statements add to rows. No other name is refused."""
 
 
 def check_names(of: str, names: Iterable[str]) -> None:
-    """Return if statements can add their own columns to rows with these columns. Raises ``ReservedColumnError``."""
+    """Return if statements can add their own columns to rows with these columns, else raise ``ReservedColumnError``."""
     if reserved := tuple(name for name in names if name_key(name).startswith(RESERVED)):
         raise ReservedColumnError(of=of, columns=reserved)
 
 
 def check_scannable(table: str, protocol: Protocol, metadata: Metadata) -> None:
-    """Return if Spark reads the table's rows right here. Raises ``UnsupportedReaderFeatureError``."""
+    """Return if Spark can read the table's rows correctly here, else raise ``UnsupportedReaderFeatureError``."""
     check_readable(table, protocol, metadata, known=SCANNABLE)
 
 
@@ -78,8 +78,8 @@ def check_rows_writable(table: str, protocol: Protocol, metadata: Metadata) -> N
 
     Raises:
         UnsupportedReaderFeatureError: Its rows cannot be read.
-        UnsupportedWriterFeatureError: A constraint could not be enforced.
-        UnsupportedTypeError: No file can hold rows of such columns, of which only NULL is known.
+        UnsupportedWriterFeatureError: A constraint cannot be enforced.
+        UnsupportedTypeError: Columns can only be NULL, and nothing would be left to store in a file.
         ReservedColumnError: Columns have names that statements use themselves.
     """
     check_scannable(table, protocol, metadata)

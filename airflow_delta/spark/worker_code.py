@@ -1,7 +1,7 @@
-"""Our code in the Python workers of a server of Spark Connect, which are sent it when a plan first needs it.
+"""This package's code for the Python workers of a Spark Connect server, sent when a plan first needs it.
 
-Most small statements need none: to send it, and each executor to fetch it for the session, would take a tenth of a second.
-Elsewhere workers have it as the driver has.
+Most small statements do not need it: sending it, and having each executor fetch it for the session, takes a tenth of a second.
+With classic Spark, workers have the code as the driver does.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _sending = threading.Lock()
 
 
 def send_when_needed(spark: SparkSession, send: Callable[[SparkSession], object]) -> None:
-    """Have our code sent, by this function, before workers of the session first need it."""
+    """Register the function that sends the code before workers of the session first need it."""
     _unsent[spark] = send
 
 
 def send_code(spark: SparkSession) -> None:
-    """Let the session's workers have our code. Raises as the sending does, and tries it again the next time."""
+    """Send the code to the session's workers. Raises as the sending does; the next call then tries again."""
     with _sending:
         if send := _unsent.get(spark):
             send(spark)
@@ -34,6 +34,6 @@ def send_code(spark: SparkSession) -> None:
 def map_in_arrow(
     rows: DataFrame, worker: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]], schema: StructType | str
 ) -> DataFrame:
-    """As ``DataFrame.mapInArrow``, by workers that have our code."""
+    """As ``DataFrame.mapInArrow``, with workers that have this package's code."""
     send_code(rows.sparkSession)
     return rows.mapInArrow(worker, schema)

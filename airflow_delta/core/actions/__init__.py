@@ -1,6 +1,6 @@
-"""The records of a commit, named as in PROTOCOL.md, "Actions".
+"""The actions of a commit, named as in PROTOCOL.md, "Actions".
 
-Those that are Arrow tables load when they are requested: a DAG file has a commit's origin, and no use for Arrow.
+Those that are Arrow tables are imported on first access: a DAG file uses ``Origin`` and should not import Arrow.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""All actions of one commit file, file actions as columns."""
+"""All actions of one commit file; file actions as columns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from airflow_delta.core.actions.set_transaction import SetTransaction
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommitActions:
-    """The content of one commit: what an attempt wants to write, and what a winner wrote.
+    """The content of one commit, whether of an attempt or of a winner.
 
     Protocol: PROTOCOL.md, "Actions".
 
     Attributes:
-        commit_info: None when the writer left none.
+        commit_info: The ``commitInfo``; None when the writer left none.
         adds: Added files, columns ``ADD_FILE``.
         removes: Removed files, columns ``REMOVE_FILE``.
         changes: Change data files, columns ``CHANGE_FILE``.

@@ -9,23 +9,23 @@ from typing import Any
 from airflow_delta.core.errors.conflict import RECORD_KEY
 
 LATEST_TIME = 253_402_300_799_999
-"""The end of the year 9999 in milliseconds since the epoch: no time that anything here can show lies behind it."""
+"""The end of the year 9999 in milliseconds since the epoch: the latest time that can be displayed here."""
 
 PUBLISHED_BY_KEY = "published_by"
-"""Key of a commit's record with the run that published it; the other members are of the run that staged it."""
+"""Key, in a commit's record, of the task run that published it; the other members are of the run that staged it."""
 
 _LONG = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The run that requested a commit, so that the log can answer "has this task committed?" and "who did this?".
+    """The task run that requested a commit, so that the log answers "has this task committed?" and "who did this?".
 
     Attributes:
-        token: The requesting task's random id; equal in all tries of one task run. None for work that no task requested.
-        job: Delta's own job fields (jobId, jobName, jobRunId, runId, jobOwnerId, triggerType), shown by every history.
-        record: Further fields of ours, JSON values (logical date, task, map index, try).
-        user_metadata: The user's own text; a commit with one of more than 100,000 characters is refused.
+        token: Random id of the requesting task, equal in all tries of a task run; None for work that no task requested.
+        job: Delta's own job fields (jobId, jobName, jobRunId, runId, jobOwnerId, triggerType), which every history shows.
+        record: This package's further fields, as JSON values (logical date, task, map index, try).
+        user_metadata: The user's own text; a commit with more than 100,000 characters is refused.
     """
 
     token: str | None = None
@@ -45,11 +45,11 @@ class CommitInfo:
         operation: Delta's name of the operation, such as ``MERGE``.
         operation_parameters: Values as JSON text, as Delta writes them.
         operation_metrics: Delta's metric names; numbers as strings.
-        txn_id: Random id of this attempt to commit, by which a writer finds its own commit again.
+        txn_id: Random id of this commit attempt, by which a writer recognizes its own commit.
         is_blind_append: Whether the commit only added files and had read nothing; None when not recorded.
-        in_commit_timestamp: The commit's time where the table keeps in-commit timestamps, milliseconds since the epoch.
-        tags: What Delta's writers record for each other about a commit, such as whether row ids were preserved.
-        fields: The whole object as it stands in the log, unknown fields included; empty where it is not an object.
+        in_commit_timestamp: The in-commit timestamp, in milliseconds since the epoch; None without one.
+        tags: What Delta writers record for each other about a commit, such as whether row ids were preserved.
+        fields: The whole object as in the log, including unknown fields; empty if it is not an object.
     """
 
     timestamp: int
@@ -67,7 +67,7 @@ class CommitInfo:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The object below the ``commitInfo`` key of a log line; the time comes first, so that it is found in a short read."""
+        """The object under the ``commitInfo`` key of a log line; the timestamp comes first, so that a short read finds it."""
         record = {**self.origin.record, "token": self.origin.token} if self.origin.token else dict(self.origin.record)
         document: dict[str, Any] = {
             "inCommitTimestamp": self.in_commit_timestamp,
@@ -89,9 +89,9 @@ class CommitInfo:
 
     @classmethod
     def from_json(cls, document: Any) -> CommitInfo:
-        """The action that a log line's ``commitInfo`` describes.
+        """The action in a log line's ``commitInfo``.
 
-        Writers may put any JSON there, so what is not of the usual kind counts as missing and never makes a table unreadable.
+        Writers may put any JSON there, so values of an unexpected type count as missing and never make a table unreadable.
         """
         fields: dict[str, Any] = document if isinstance(document, dict) else {}
 

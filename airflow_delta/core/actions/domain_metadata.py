@@ -10,14 +10,14 @@ from airflow_delta.core.actions.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainMetadata:
-    """One domain's configuration, or its end.
+    """The configuration of one metadata domain, or its removal.
 
     Protocol: PROTOCOL.md, "Domain Metadata".
 
     Attributes:
-        domain: Name; those that start with ``delta.`` belong to the protocol.
-        configuration: Text that only the domain's owner understands.
-        removed: Whether the domain ends with this commit.
+        domain: Name of the domain; names that start with ``delta.`` are reserved by the protocol.
+        configuration: Text that only the owner of the domain interprets.
+        removed: Whether the commit removes the domain.
     """
 
     domain: str
@@ -25,12 +25,12 @@ class DomainMetadata:
     removed: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The object below the ``domainMetadata`` key of a log line."""
+        """The object under the ``domainMetadata`` key of a log line."""
         return {"domain": self.domain, "configuration": self.configuration, "removed": self.removed}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> DomainMetadata:
-        """The action that a log line's ``domainMetadata`` object describes; unknown fields are ignored."""
+        """The action in a log line's ``domainMetadata`` object; unknown fields are ignored."""
         fields = JsonObject(document)
         return cls(
             domain=fields.required("domain", str),

@@ -1,4 +1,4 @@
-"""The actions about files, as columns: one Arrow row per file, never a Python object.
+"""The file actions as columns: one Arrow row per file, never a Python object.
 
 Protocol: PROTOCOL.md, "Add File and Remove File", "Add CDC File". Names are snake_case here and camelCase in the log.
 
@@ -37,7 +37,7 @@ ADD_FILE = pa.schema(
         pa.field("clustering_provider", pa.string()),
     ]
 )
-"""Columns of added (and of active) files."""
+"""Columns of added files, and of live files."""
 
 REMOVE_FILE = pa.schema(
     [
@@ -65,14 +65,14 @@ CHANGE_FILE = pa.schema(
         pa.field("tags", STRING_MAP),
     ]
 )
-"""Columns of files that hold the changes of a commit (``cdc`` in the log)."""
+"""Columns of change data files (``cdc`` in the log)."""
 
-# Not ``empty_table``: it looks whether its arrays are pandas', and DAG files would wait for the import of pandas.
+# Not ``empty_table``, which checks whether its arrays are pandas objects: DAG files would have to import pandas.
 NO_ADDS, NO_REMOVES, NO_CHANGES = (pa.Table.from_batches([], schema) for schema in (ADD_FILE, REMOVE_FILE, CHANGE_FILE))
 
 
 def removes_of(files: pa.Table, *, deletion_timestamp: int, data_change: bool) -> pa.Table:
-    """The tombstones (``REMOVE_FILE``) of these active files (``ADD_FILE``; what a tombstone need not say may lack)."""
+    """The tombstones (``REMOVE_FILE``) of these live files (``ADD_FILE``; columns optional in a tombstone may be missing)."""
     rows = len(files)
     columns = {
         "deletion_timestamp": pa.repeat(pa.scalar(deletion_timestamp, pa.int64()), rows),

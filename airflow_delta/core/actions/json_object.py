@@ -1,4 +1,4 @@
-"""The members of a log's JSON objects, each of the kind that PROTOCOL.md says."""
+"""The members of JSON objects in the log, with the types that PROTOCOL.md requires."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ Value = TypeVar("Value", str, int, bool)
 
 
 class JsonObject:
-    """An object of a commit's line, or a row of a checkpoint. A null member is an absent one.
+    """An object of a log line, or a row of a checkpoint. A null member counts as absent.
 
     Raises:
-        TypeError: It is not an object. Every method: the member has another type, is not a long, or is required but missing.
+        TypeError: The value is not an object. In every method: the member has another type, exceeds 64 bits, or is required but
+            absent.
     """
 
     def __init__(self, document: Any) -> None:
@@ -21,22 +22,22 @@ class JsonObject:
         self._members = document
 
     def required(self, name: str, kind: type[Value]) -> Value:
-        """The member, which must be there."""
+        """A required member."""
         value = self.optional(name, kind)
         if value is None:
             raise TypeError(f"{name} is missing")
         return value
 
     def optional(self, name: str, kind: type[Value]) -> Value | None:
-        """The member; None where it lacks."""
+        """An optional member; None if absent."""
         value = self._members.get(name)
         is_long = type(value) is not int or -(1 << 63) <= value < 1 << 63
-        if value is not None and not (type(value) is kind and is_long):  # True is not a number here
+        if value is not None and not (type(value) is kind and is_long):  # bool is not int here
             raise TypeError(f"{name} is {value!r:.80}")
         return value
 
     def texts(self, name: str) -> tuple[str, ...] | None:
-        """A list of texts."""
+        """A list of texts; None if absent."""
         values = self._members.get(name)
         if values is None:
             return None
@@ -45,7 +46,7 @@ class JsonObject:
         return tuple(values)
 
     def text_map(self, name: str) -> Mapping[str, str]:
-        """An object of texts, or the pairs as which Arrow gives one; a null member is an absent one."""
+        """A map of text to text, given as an object or as Arrow's list of pairs; members whose value is null are left out."""
         members = dict(self._members.get(name) or {})
         if not all(isinstance(text, str) for pair in members.items() for text in pair if text is not None):
             raise TypeError(f"{name} is {members!r:.80}")

@@ -11,14 +11,14 @@ from airflow_delta.core.actions.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What the table is: identity, schema, partition columns, properties.
+    """The metadata of a table: identity, schema, partition columns, properties.
 
     Protocol: PROTOCOL.md, "Change Metadata".
 
     Attributes:
-        id: Identity of the table (a UUID); it stays when the path is renamed.
+        id: Identity of the table (a UUID), independent of its path.
         schema_string: Schema as JSON text, as in the log.
-        partition_columns: Logical names, in order.
+        partition_columns: Logical names of the partition columns, in order.
         configuration: Table properties (``delta.*`` and the user's own).
         created_time: Milliseconds since the epoch; None when not recorded.
     """
@@ -32,7 +32,7 @@ class Metadata:
     created_time: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The object below the ``metaData`` key of a log line."""
+        """The object under the ``metaData`` key of a log line."""
         document: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
@@ -47,7 +47,7 @@ class Metadata:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Metadata:
-        """The action that a log line's ``metaData`` object describes; unknown fields are ignored."""
+        """The action in a log line's ``metaData`` object; unknown fields are ignored."""
         fields = JsonObject(document)
         return cls(
             id=fields.required("id", str),

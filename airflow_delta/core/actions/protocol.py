@@ -10,7 +10,7 @@ from airflow_delta.core.actions.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """The versions and features that readers and writers must know.
+    """The versions and features that readers and writers must support.
 
     Protocol: PROTOCOL.md, "Protocol Evolution".
 
@@ -25,7 +25,7 @@ class Protocol:
     writer_features: frozenset[str] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The object below the ``protocol`` key of a log line."""
+        """The object under the ``protocol`` key of a log line."""
         document: dict[str, Any] = {"minReaderVersion": self.min_reader_version, "minWriterVersion": self.min_writer_version}
         if self.reader_features is not None:
             document["readerFeatures"] = sorted(self.reader_features)
@@ -35,7 +35,7 @@ class Protocol:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Protocol:
-        """The action that a log line's ``protocol`` object describes; unknown fields are ignored."""
+        """The action in a log line's ``protocol`` object; unknown fields are ignored."""
         fields = JsonObject(document)
         reader, writer = fields.texts("readerFeatures"), fields.texts("writerFeatures")
         return cls(

@@ -1,4 +1,4 @@
-"""The ``txn`` action: how far an application has written to the table."""
+"""The ``txn`` action: the version that an application has reached in writing to the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_delta.core.actions.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTransaction:
-    """The progress of one application, moved in the same commit as its data.
+    """The progress of one application, committed together with its data.
 
     Protocol: PROTOCOL.md, "Transaction Identifiers".
 
@@ -23,13 +23,13 @@ class SetTransaction:
     last_updated: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The object below the ``txn`` key of a log line."""
+        """The object under the ``txn`` key of a log line."""
         document: dict[str, Any] = {"appId": self.app_id, "version": self.version}
         return document if self.last_updated is None else {**document, "lastUpdated": self.last_updated}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> SetTransaction:
-        """The action that a log line's ``txn`` object describes; unknown fields are ignored."""
+        """The action in a log line's ``txn`` object; unknown fields are ignored."""
         fields = JsonObject(document)
         return cls(
             app_id=fields.required("appId", str),

@@ -1,4 +1,4 @@
-"""The rows that changed from version to version, in this process.
+"""Reads the change data feed in this process.
 
 Protocol: PROTOCOL.md, "Change Data Files", "Reader Requirements for AddCDCFile".
 """
@@ -32,21 +32,21 @@ def change_feed(
     where: str | Expression | None = None,
     going_first: bool = False,
 ) -> pa.RecordBatchReader:
-    """The changed rows, version by version; commits and files are opened while the reader is consumed.
+    """The changed rows, version by version; commits and files are opened as the reader is consumed.
 
     The columns are those of the table at the last version of the range, then ``_change_type`` (string: ``insert``, ``delete``,
     ``update_preimage``, ``update_postimage``), ``_commit_version`` (int64) and ``_commit_timestamp`` (timestamp[us, UTC]).
 
     Args:
-        snapshot: The table at the last version covered: its schema shows the rows.
-        covered: The versions; ``check_recorded`` has allowed them.
-        columns: Names of the table's columns wanted, in this order; all when None. The three columns above always follow.
-        where: Which changes; it may name any column of the feed.
-        going_first: Whether in each version the rows that go (``delete``, ``update_preimage``) come before those that come.
-            Files are then read twice.
+        snapshot: The table at the last version covered, whose schema is used for all rows.
+        covered: The versions, which ``check_recorded`` has accepted.
+        columns: Names of the table's columns to return, in this order; all when None. The three columns above always follow.
+        where: Which changes to return; the condition may name any column of the feed.
+        going_first: Whether in each version removed rows (``delete``, ``update_preimage``) come before added ones. Files are
+            then read twice.
 
     Raises:
-        InvalidPredicateError: The predicate cannot be decided exactly here.
+        InvalidPredicateError: The predicate cannot be evaluated exactly here.
         SchemaMismatchError: A column is not in the table.
         ChangeDataNotRecordedError: A removed file has no partition values. Raised while the reader is consumed, as are
             CorruptLogError and CorruptDataFileError.
@@ -81,7 +81,7 @@ def change_feed(
 
 
 def _only(rows: pa.RecordBatch, *, going: bool) -> pa.RecordBatch:
-    """The rows that go, or the others."""
+    """Only the removed rows if ``going``, else only the added ones."""
     return rows.filter(pc.equal(pc.is_in(rows[CHANGE_TYPE], pa.array(_GOING)), going))
 
 

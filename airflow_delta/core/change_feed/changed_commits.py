@@ -1,4 +1,4 @@
-"""What each commit of a range changed, read from the log alone: no data file is opened."""
+"""What each commit of a range changed, read from the log alone; no data file is opened."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChangedCommit:
-    """A commit and the files that say what it changed.
+    """A commit, and the files that contain its changed rows.
 
     Attributes:
-        version: Its version.
-        time: When it was made, timestamp[us, UTC].
-        files: ``CHANGED_FILE``.
+        version: The version.
+        time: When it was committed, timestamp[us, UTC].
+        files: The files, columns ``CHANGED_FILE``.
     """
 
     version: int
@@ -38,7 +38,7 @@ def changed_commits(snapshot: Snapshot, covered: ChangedRange) -> Iterator[Chang
 
     Args:
         snapshot: The table at the last version covered.
-        covered: The versions; ``check_recorded`` has allowed them.
+        covered: The versions, which ``check_recorded`` has accepted.
 
     Raises:
         ChangeDataNotRecordedError: A removed file has no partition values.

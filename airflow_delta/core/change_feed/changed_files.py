@@ -1,4 +1,4 @@
-"""Which rows of which files changed in one commit: a pure decision over its actions.
+"""Which rows of which files changed in one commit: computed from its actions, without I/O.
 
 Protocol: PROTOCOL.md, "Reader Requirements for AddCDCFile". Follows ``CDCReader`` of Delta Spark.
 """
@@ -25,7 +25,7 @@ CHANGED_FILE = pa.schema(
 )
 """Columns of files whose rows are changes.
 
-``change_type`` is null where the rows carry their own. With ``shown_by`` only the rows in that deletion vector count; rows in
+``change_type`` is null if the file itself has that column. With ``shown_by``, only rows in that deletion vector count; rows in
 ``hidden_by`` never do. ``size`` is in bytes; 0 where the commit does not record it.
 """
 
@@ -33,10 +33,10 @@ _MERGED_ROWS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsD
 
 
 def changed_files(actions: CommitActions) -> pa.Table:
-    """The files (``CHANGED_FILE``) whose rows say what the commit changed.
+    """The files (``CHANGED_FILE``) that contain the rows changed by the commit.
 
-    A commit with change data files states it by these alone. Otherwise the added and removed files that changed data count:
-    a path that is in both only got another deletion vector.
+    If a commit has change data files, only these count. Otherwise the files added and removed with data change count; a path in
+    both only got another deletion vector.
     """
     if len(actions.changes):
         return _changes(actions.changes)
@@ -81,7 +81,7 @@ def _changes(
 
 
 def _merged_nothing(info: CommitInfo | None) -> bool:
-    """Whether it is a MERGE that only copied rows: Delta Spark writes no change data for it, although files changed."""
+    """Whether it is a MERGE that only copied rows: Delta Spark then writes no change data, although it rewrote files."""
     if info is None or info.operation != "MERGE":
         return False
     return all(info.operation_metrics.get(name) == "0" for name in _MERGED_ROWS)

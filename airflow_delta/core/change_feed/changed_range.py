@@ -1,4 +1,4 @@
-"""Which versions a change feed covers, and whether the table recorded its changes in all of them."""
+"""Which versions a change feed covers, and whether the change data feed was enabled in all of them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ ENABLED = "delta.enableChangeDataFeed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRange:
-    """Versions, both ends included.
+    """A range of versions, both ends included.
 
     Attributes:
-        first: The first version whose changes are wanted.
-        last: The last one.
+        first: The first version.
+        last: The last version.
     """
 
     first: int
@@ -46,14 +46,14 @@ class ChangedRange:
         """The versions from ``start`` to ``end``.
 
         Args:
-            start: A version, or ISO text: the first version committed then or later.
-            end: A version, or ISO text: the last version committed until then; the latest version when None.
-            latest: The table as it is.
-            times: When versions were committed; requested only where a time is given.
+            start: A version, or ISO text: the first version committed at that time or later.
+            end: A version, or ISO text: the last version committed at that time or before; the latest version when None.
+            latest: The latest version of the table.
+            times: Gives the commit times of versions; only called if a time is given.
 
         Raises:
             VersionNotFoundError: The version does not exist yet.
-            TimestampOutOfRangeError: No version was committed from then on, or until then.
+            TimestampOutOfRangeError: No version was committed at or after the start, or at or before the end.
             InvalidStatementError: The end lies before the start, or a text is not a time.
         """
         first = start if isinstance(start, int) else times().first_from(milliseconds(start))
@@ -71,16 +71,16 @@ class ChangedRange:
 
 
 def check_recorded(store: LogStore, covered: ChangedRange, first: Snapshot, last: Snapshot) -> None:
-    """Return if the table recorded its changes in every version, and all of them can be shown in the schema of the last one.
+    """Return if the change data feed was enabled in every version, and the last version's schema can represent all changes.
 
     Args:
-        store: The table.
+        store: The table's log store.
         covered: The versions.
-        first: The table at the first one.
-        last: The table at the last one.
+        first: The table at the first version.
+        last: The table at the last version.
 
     Raises:
-        ChangeDataNotRecordedError: The property was off, at the start or later.
+        ChangeDataNotRecordedError: The property was off at the first version, or was switched off later.
         ChangeSchemaError: A column of an earlier version is gone or has another type.
         CorruptLogError: A commit cannot be read or is missing.
     """
@@ -106,7 +106,7 @@ def _physical(schema: StructType, names: tuple[str, ...]) -> list[str]:
 
 
 def lost_columns(earlier: StructType, later: StructType, prefix: str = "") -> Iterator[str]:
-    """What rows of the earlier schema hold and the later one cannot show; columns are one where their physical names are."""
+    """Columns of the earlier schema that the later one cannot represent; columns are matched by physical name."""
     known = {physical_name(field): field for field in later.fields}
     for field in earlier.fields:
         name, successor = f"{prefix}{field.name}", known.get(physical_name(field))

@@ -1,4 +1,4 @@
-"""The change data feed as a changelog stream: one row kind for each row (+I, -U, +U, -D)."""
+"""The change data feed as a changelog stream, with a row kind for each row (+I, -U, +U, -D)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _KINDS = {
     "update_preimage": "-U",
     "update_postimage": "+U",
     "delete": "-D",
-    "update_pre": "-U",  # what a preview of Delta wrote
+    "update_pre": "-U",  # of a Delta preview
     "update_post": "+U",
 }
 
 
 def changelog(changes: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The changes with a first column ``_row_kind`` (string) instead of ``_change_type``; other kinds stay as they are.
+    """The changes with ``_row_kind`` (string) as first column instead of ``_change_type``; unknown types stay unchanged.
 
-    Applied in their order, the rows of a version make of the table before it the table at it, if those that go come first.
+    Applied in order, the rows of a version turn the previous version of the table into this one, provided that removed rows
+    come first (``going_first`` of ``change_feed``).
     """
     names = [name for name in changes.schema.names if name != CHANGE_TYPE]
     schema = pa.schema([pa.field(ROW_KIND, pa.string(), nullable=False), *(changes.schema.field(name) for name in names)])

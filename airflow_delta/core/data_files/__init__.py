@@ -1,6 +1,6 @@
-"""Data files: the Parquet files that hold the table's rows, read and written as Arrow, and what the log says about each.
+"""Data files: reading and writing the Parquet files with the table's rows as Arrow data, and their statistics.
 
-Runs on the driver and in the Python workers of Spark's executors, so it knows neither the log nor Spark.
+Runs on the driver and in the Python workers of Spark's executors, so it depends on neither the log nor Spark.
 """
 
 from airflow_delta.core.data_files.conform import conform

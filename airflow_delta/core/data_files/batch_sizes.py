@@ -1,7 +1,7 @@
-"""How many rows of a Parquet file are decoded at once: as many as some MiB hold.
+"""How many rows of a Parquet file to decode at once, so that a batch takes a few MiB.
 
-A file does not say how large its values are: some hundred KiB with a dictionary may decode to a GiB. So the first batch is one
-that is small even if every value is as large as it can be, and each of the others is measured by the one before it.
+A file does not say how large its decoded values are: a few hundred KiB with a dictionary may decode to a GiB. So the first
+batch is small enough even if every value has the greatest possible size, and each further one is sized by the batch before it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 BATCH_BYTES = 32 << 20
-"""Bytes of Arrow memory that a batch is to have at most."""
+"""Most bytes of Arrow memory that a batch should take."""
 
 _LEAST_ROWS = 16
 _GROWTH = 16
@@ -22,13 +22,13 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBL
 
 
 class BatchSizes:
-    """How many rows of a file to read next. Of chunks of columns nothing is looked at: of a damaged one Arrow ends the process.
+    """How many rows of a file to read next. Metadata of column chunks is not used: Arrow aborts the process on damaged chunks.
 
-    A row group may hold other rows than the one before it: its first batch is a small one again, and one of its own.
+    A row group may contain different rows from the one before: it starts with a small batch of its own again.
     """
 
     def __init__(self, footer: pq.FileMetaData, columns: Collection[str]) -> None:
-        """``footer`` is the file's, ``columns`` are those that are read, by their names at the top."""
+        """``footer`` is that of the file, ``columns`` are the top-level names of the columns to read."""
         wanted = frozenset(columns)
         leaves = [leaf for leaf in map(footer.schema.column, range(footer.num_columns)) if _tops(leaf.path) & wanted]
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
@@ -36,7 +36,7 @@ class BatchSizes:
         self._firsts = [_first_batch(leaves, group.total_byte_size) for group in groups]
 
     def next_rows(self, position: int, wanted: int) -> int:
-        """How many of the rows wanted to read from this one on; at least 1."""
+        """How many rows to read from ``position`` on, at least 1 and at most ``wanted``."""
         group = bisect_right(self._starts, position) - 1
         if position == self._starts[group] and group < len(self._firsts):
             wanted = min(wanted, self._firsts[group])
@@ -49,12 +49,12 @@ class BatchSizes:
 
 
 def _first_batch(leaves: Collection[pq.ColumnSchema], size: int) -> int:
-    """How many rows of a row group of so many bytes are small enough, however large each is."""
+    """How many rows of a row group of ``size`` bytes certainly fit into a batch."""
     return max(_LEAST_ROWS, BATCH_BYTES // max(1, sum(_widest(leaf, size) for leaf in leaves)))
 
 
 def next_batch(batch: pa.RecordBatch) -> int:
-    """How many rows to read after this batch: not many times more, as other rows may be larger."""
+    """How many rows to read after this batch: only a few times as many, as later rows may be larger."""
     rows = max(1, batch.num_rows)
     return max(1, min(rows * _GROWTH, BATCH_BYTES * rows // max(1, _bytes(batch))))
 
@@ -62,18 +62,18 @@ def next_batch(batch: pa.RecordBatch) -> int:
 def _bytes(batch: pa.RecordBatch) -> int:
     try:
         return batch.nbytes
-    except pa.ArrowTypeError:  # Arrow 23 knows no size of views
+    except pa.ArrowTypeError:  # Arrow 23 cannot compute the size of views
         return batch.get_total_buffer_size()
 
 
 def _tops(path: str) -> frozenset[str]:
-    """What the column at the top of a leaf may be called: names may hold dots, too."""
+    """The possible names of a leaf's top-level column, as names may contain dots."""
     parts = path.split(".")
     return frozenset(".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def _widest(column: pq.ColumnSchema, size: int) -> int:
-    """Bytes that no row takes more of in this column: a value is no longer than its row group, a list of any length."""
+    """Most bytes that one row can take in this column: a value is no larger than its row group, a list may have any length."""
     if column.max_repetition_level:
         return BATCH_BYTES
     return int(_WIDTHS.get(column.physical_type) or column.length or size)

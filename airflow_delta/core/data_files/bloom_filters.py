@@ -1,4 +1,4 @@
-"""The Bloom filters in a data file, which anybody may have written: what is not exactly as it should be counts as absent."""
+"""The Bloom filters in a data file. The file is untrusted: a filter that is not exactly as specified counts as absent."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from airflow_delta.core.schema import StructField, StructType, reading_schema
 from airflow_delta.core.schema.data_types import DATE, TIMESTAMP, TIMESTAMP_NTZ
 
 UNREADABLE: Final = (*NOT_UNDERSTOOD, pa.ArrowException, OSError)
-"""What reading filters may raise: then nothing is known of the file."""
+"""What reading filters may raise; the file's filters are then unknown."""
 
-_MOST_FOOTER_BYTES = 1 << 20  # its structs are read one by one: longer ones take more time than the file's rows
+_MOST_FOOTER_BYTES = 1 << 20  # larger footers take more time to parse than their filters save
 _TAIL_BYTES = 8
 _CALENDAR = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
@@ -40,10 +40,10 @@ _WANTED = Wanted(
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumn:
-    """A column of a file, as its filters know it.
+    """A column of a file that has filters.
 
     Attributes:
-        leaf: Its number among the file's columns.
+        leaf: Index of the column among the file's leaf columns.
         type: How the file stores its values.
     """
 
@@ -53,12 +53,12 @@ class IndexedColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowGroupFilters:
-    """The filters of one row group; each is read when it is first requested, and kept.
+    """The filters of one row group; each is read on first use, and kept.
 
     Attributes:
         source: The file.
         chunks: The ColumnChunk of each column.
-        end: Where the footer begins.
+        end: Offset at which the footer begins.
     """
 
     source: pa.NativeFile
@@ -67,7 +67,7 @@ class RowGroupFilters:
     _found: dict[int, BloomFilter | None] = field(default_factory=dict)
 
     def filter(self, column: IndexedColumn) -> BloomFilter | None:
-        """That of a column; None where there is none to rely on."""
+        """The filter of a column; None if there is no valid one."""
         if column.leaf not in self._found:
             self._found[column.leaf] = None
             with suppress(*UNREADABLE):
@@ -90,8 +90,8 @@ class FileBloomFilters:
     """The filters of a data file.
 
     Attributes:
-        columns: Of the columns requested those that the file holds, by their names in the table.
-        row_groups: The filters of each; at least one.
+        columns: The requested columns that the file has, by their names in the table.
+        row_groups: The filters of each row group; at least one.
     """
 
     columns: dict[str, IndexedColumn]
@@ -99,7 +99,7 @@ class FileBloomFilters:
 
     @classmethod
     def read(cls, source: pa.NativeFile, fields: Sequence[StructField], *, by_id: bool = False) -> FileBloomFilters:
-        """Find the filters of these columns; one or two requests, and one for each filter that is then asked.
+        """Find the filters of these columns. Takes one or two requests, and one more for each filter that is used.
 
         Args:
             source: The file.
@@ -107,7 +107,7 @@ class FileBloomFilters:
             by_id: As of ``open_data_file``.
 
         Raises:
-            One of ``UNREADABLE``: It is not known which there are.
+            One of ``UNREADABLE``: It is unknown which filters the file has.
         """
         footer = ForeignFooter.read(source)
         end = source.size() - _TAIL_BYTES - len(footer.content)
@@ -132,7 +132,7 @@ def _row_groups(content: bytes, columns: int) -> Iterator[list[Struct]]:
 
 
 def _columns(footer: ForeignFooter, fields: Sequence[StructField], *, by_id: bool) -> dict[str, IndexedColumn]:
-    """The columns that hold plain values, found as those find them who read rows."""
+    """The columns with plain values, matched as readers of rows match them."""
     parquet, arrow = footer.metadata.schema, footer.metadata.schema.to_arrow_schema()
     wanted = reading_schema(StructType(tuple(fields)))
     is_legacy = is_in_legacy_calendar(footer.metadata.metadata or {})

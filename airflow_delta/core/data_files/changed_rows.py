@@ -1,4 +1,4 @@
-"""The rows of files that hold changes, as the change feed shows them.
+"""The rows of files that contain changes, in the form of the change data feed.
 
 Protocol: PROTOCOL.md, "Change Data Files", "Reader Requirements for AddCDCFile".
 """
@@ -21,18 +21,18 @@ COMMIT_TIMESTAMP: Final = "_commit_timestamp"
 INSERT, DELETE, UPDATE_PREIMAGE, UPDATE_POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
 
 CHANGE_TYPE_FIELD: Final = StructField(CHANGE_TYPE, STRING)
-"""The column of change files that says what happened to a row."""
+"""The column of change data files with the kind of change of a row."""
 
 CHANGE_FIELDS: Final = (CHANGE_TYPE_FIELD, StructField(COMMIT_VERSION, LONG), StructField(COMMIT_TIMESTAMP, TIMESTAMP))
-"""The columns of the feed behind those of the table."""
+"""The columns of the feed that follow those of the table."""
 
 
 class ChangedRows:
-    """The changed rows of one file after the other.
+    """The changed rows of files, one file after the other.
 
     Args:
-        reader: Makes a reader of files that shows these columns.
-        schema: The columns of the table that are wanted.
+        reader: Creates a reader of files that returns these columns.
+        schema: The columns of the table to return.
     """
 
     def __init__(self, reader: Callable[[StructType], FileRows], schema: StructType) -> None:
@@ -41,12 +41,12 @@ class ChangedRows:
         self._plain, self._typed = reader(schema), reader(StructType((*schema.fields, CHANGE_TYPE_FIELD)))
 
     def of(self, file: Mapping[str, Any], version: int, time: pa.TimestampScalar) -> Iterator[pa.RecordBatch]:
-        """The rows of a file: the columns wanted and ``CHANGE_FIELDS``.
+        """The changed rows of a file: the columns to return, and ``CHANGE_FIELDS``.
 
         Args:
-            file: ``CHANGED_FILE``.
-            version: The commit's.
-            time: The commit's, timestamp[us, UTC].
+            file: A row of ``CHANGED_FILE``.
+            version: Version of the commit.
+            time: Time of the commit, timestamp[us, UTC].
         """
         kind = pa.scalar(file["change_type"], pa.string())
         rows = self._plain if kind.is_valid else self._typed

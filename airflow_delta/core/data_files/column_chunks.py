@@ -1,6 +1,6 @@
-"""Column chunks of Parquet files: which of them another file can take over byte for byte, and a footer that names them there.
+"""Copies column chunks between Parquet files byte by byte: decides which can be copied, and writes the new footer.
 
-Specification: apache/parquet-format, src/main/thrift/parquet.thrift; fields of structs are called here what they are there.
+Specification: apache/parquet-format, src/main/thrift/parquet.thrift; names of struct fields are taken from there.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from airflow_delta.core.parquet.foreign_footer import NOT_UNDERSTOOD, Leaf
 
 MAGIC: Final = b"PAR1"
 CODECS: Final = {"none": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
-"""By the names that Arrow has for them."""
+"""Parquet's codec numbers, by Arrow's names."""
 
-_TAIL_BYTES = 8  # the length of the footer, and the magic bytes
-_MOST_BYTES = (1 << 32) - 1  # that its length can say
-_MOST_INDEX_BYTES = 16 << 20  # held in memory until the file ends
+_TAIL_BYTES = 8  # length of the footer, and magic bytes
+_MOST_BYTES = (1 << 32) - 1  # most bytes that the length field can express
+_MOST_INDEX_BYTES = 16 << 20  # most bytes of page indexes, which are held in memory until the file ends
 _PIECE_BYTES = 8 << 20
 _MOST_ORDINALS = 1 << 15
 
@@ -56,19 +56,19 @@ _DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _BLOOM_FILTER = 9, 10, 11, (14,
 _PAGE_LOCATIONS, _PAGE_OFFSET = 1, 1
 
 _WITHOUT_ORDER = (3, 4, 5)
-"""INT96, and numbers with NaN: their bounds are not those that a footer says."""
+"""INT96, and floats: their bounds in the footer cannot be trusted."""
 _WRITERS = re.compile(rb"(parquet-mr version 1\.1\d|parquet-cpp-arrow version \d|parquet-rs version \d|delta-rs version)")
-"""Whose bounds readers believe, as they do those of Arrow."""
+"""Writers whose bounds readers trust as they do those of Arrow."""
 
 
 class Source(Protocol):
-    """A file that chunks are copied from."""
+    """A file to copy chunks from."""
 
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        """Some of them."""
+        """Read ``nbytes`` bytes from ``offset`` on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,8 @@ class Footer:
     """The footer of a Parquet file.
 
     Attributes:
-        file: Its FileMetaData.
-        size: Bytes of the file.
+        file: The FileMetaData.
+        size: Size of the file, in bytes.
     """
 
     file: Struct
@@ -85,7 +85,7 @@ class Footer:
 
     @classmethod
     def of(cls, source: Source, *, most_bytes: int = _MOST_BYTES) -> Footer:
-        """That of a file. Raises ``ValueError`` where it has none that is understood here, or a longer one."""
+        """The footer of a file. Raises ``ValueError`` if it is not understood, or has more than ``most_bytes``."""
         size = source.size()
         tail = source.read_at(_TAIL_BYTES, size - _TAIL_BYTES) if size > 2 * _TAIL_BYTES else b""
         length = int.from_bytes(tail[:4], "little")
@@ -98,23 +98,23 @@ class Footer:
 
     @property
     def key_values(self) -> dict[bytes, bytes]:
-        """What its writer said of the file."""
+        """The key-value metadata that the writer added."""
         found = self.file[_KEY_VALUES].value.values if _KEY_VALUES in self.file else ()
         return {pair[_KEY].value: pair[_VALUE].value if _VALUE in pair else b"" for pair in found}
 
     @property
     def row_groups(self) -> list[Struct]:
-        """In the order of their rows."""
+        """The row groups, in order."""
         return list(self.file[_ROW_GROUPS].value.values)
 
     @property
     def row_counts(self) -> list[int]:
-        """Of the row groups."""
+        """Number of rows in each row group."""
         return [int(group[_GROUP_ROWS].value) for group in self.row_groups]
 
     @cached_property
     def columns(self) -> Mapping[str, Struct]:
-        """The SchemaElement of each column that is no struct, list or map, by its name, which no other column has."""
+        """The SchemaElement of each column that is not nested, by name; only names that are unique."""
         found: list[tuple[str, Struct, bool]] = []
         below = 0
         for element in self.file[_SCHEMA].value.values[1:]:
@@ -126,7 +126,7 @@ class Footer:
         return {name: element for name, element, is_leaf in found if is_leaf and counts[name] == 1}
 
     def chunks(self, group: Struct) -> Mapping[str, Struct]:
-        """The ColumnChunk of each of the ``columns`` in a row group: readers find it by its position, or by its path."""
+        """The ColumnChunk of each of the ``columns`` in a row group, which readers find by position or by path."""
         leaves = [element for element in self.file[_SCHEMA].value.values[1:] if not _children(element)]
         return {
             name: chunk
@@ -136,13 +136,13 @@ class Footer:
         }
 
     def kept(self, wanted: Footer, codec: str) -> list[str]:
-        """The columns that a file can take over: those that it would have written alike, with trustworthy statistics.
+        """The columns that another file can copy: it would have written them the same way, and their statistics can be trusted.
 
-        A column of which the file says that no row lacks a value is one that has values where they may be lacking.
+        A required column can be copied as a nullable one.
 
         Args:
-            wanted: The footer of a file as it is to be, rows apart.
-            codec: Of that file, as Arrow names it.
+            wanted: Footer of the file to be written, without rows.
+            codec: Codec of that file, as Arrow names it.
         """
         created_by = self.file.get(_CREATED_BY)
         if created_by is None or not _WRITERS.match(created_by.value):
@@ -161,11 +161,11 @@ class Footer:
             for name in alike
             if all(self._is_plain(chunks.get(name), self.columns[name], rows, codec) for chunks, rows in groups)
         ]
-        # Chunks that lie in each other would make a file that is larger than this one without bound.
+        # Overlapping chunks could make the new file arbitrarily larger than this one.
         return kept if sum(_range(chunks[name])[1] for chunks, _ in groups for name in kept) <= self.size else []
 
     def with_columns(self, columns: Mapping[str, Struct]) -> Footer:
-        """The same, but for the SchemaElement of these of the ``columns``."""
+        """This footer with other SchemaElements for these of the ``columns``."""
         elements = [
             columns.get(name, element) if self.columns.get(name) is element else element
             for element in self.file[_SCHEMA].value.values
@@ -174,7 +174,7 @@ class Footer:
         return Footer({**self.file, _SCHEMA: Field(LIST, Items(STRUCT, elements))}, self.size)
 
     def _is_plain(self, chunk: Struct | None, element: Struct, rows: int, codec: str) -> bool:
-        """Whether the chunk lies in the file, compressed with this codec, with a value or NULL for each row."""
+        """Whether the chunk lies in the file, is compressed with this codec, and has a value or NULL for each row."""
         if chunk is None or {_FILE_PATH, *_CRYPTO} & chunk.keys():
             return False
         described = chunk[_META_DATA].value
@@ -189,25 +189,25 @@ class Footer:
 
 
 class ChunkCopier:
-    """Puts column chunks of other files one behind the other into a new one."""
+    """Writes a new file from column chunks of other files, one after the other."""
 
     def __init__(self, sink: pa.NativeFile, template: Footer) -> None:
         """Begin the file.
 
         Args:
             sink: The new file.
-            template: The footer of a file of the same columns.
+            template: Footer of a file with the same columns.
         """
         self._sink = sink
         self._template = template
         self._row_groups: list[Struct] = []
         self._rows = 0
-        self._indexes: list[tuple[Struct, Mapping[int, bytes]]] = []  # of chunks, by kind
+        self._indexes: list[tuple[Struct, Mapping[int, bytes]]] = []  # page indexes of chunks, by kind
         self._index_bytes = 0
         sink.write(MAGIC)
 
     def add_row_group(self, chunks: Iterable[tuple[Struct, Source]], rows: int) -> None:
-        """Copy these chunks, each with the file that it lies in, as one row group."""
+        """Copy these chunks, each from its file, as one row group."""
         start = self._sink.tell()
         named = list(chunks)
         copied = [self._copied(chunk, source) for chunk, source in named]
@@ -227,7 +227,7 @@ class ChunkCopier:
         self._rows += rows
 
     def close(self) -> pq.FileMetaData:
-        """Write what comes behind the chunks; gives the footer."""
+        """Write page indexes and footer; returns the footer."""
         for kind in (_COLUMN_INDEX, _OFFSET_INDEX):
             for chunk, indexes in self._indexes:
                 chunk[kind] = Field(I64, self._sink.tell())
@@ -240,7 +240,7 @@ class ChunkCopier:
         return pq.read_metadata(pa.BufferReader(MAGIC + ending))
 
     def _copied(self, chunk: Struct, source: Source) -> Struct:
-        """Copy the bytes; gives the chunk as it lies in the new file."""
+        """Copy the chunk's bytes; returns its metadata in the new file."""
         start, size = _range(chunk)
         moved = self._sink.tell() - start
         for position in range(start, start + size, _PIECE_BYTES):
@@ -253,7 +253,7 @@ class ChunkCopier:
             if number not in (_INDEX_OFFSET, *_BLOOM_FILTER)
         }
         copied: Struct = {_FILE_OFFSET: Field(I64, start + moved), _META_DATA: Field(STRUCT, described)}
-        with suppress(*NOT_UNDERSTOOD):  # readers do without
+        with suppress(*NOT_UNDERSTOOD):  # optional for readers
             places = {kind: (chunk[kind].value, chunk[kind + 1].value) for kind in (_COLUMN_INDEX, _OFFSET_INDEX)}
             are_inside = all(place > 0 and size > 0 and place + size <= source.size() for place, size in places.values())
             bytes_then = self._index_bytes + sum(size for _, size in places.values())
@@ -264,12 +264,12 @@ class ChunkCopier:
         return copied
 
     def _copy_filter(self, chunk: Struct, source: Source, copied: Struct) -> None:
-        """Copy the Bloom filter of a chunk, where there is one that readers could rely on, behind its row group."""
+        """Copy the Bloom filter of a chunk, if it has a valid one, to after its row group."""
         described: Struct = chunk[_META_DATA].value
         start, length = (described[number].value if number in described else None for number in _BLOOM_FILTER)
         if start is None:
             return
-        with suppress(*NOT_UNDERSTOOD):  # readers do without
+        with suppress(*NOT_UNDERSTOOD):  # optional for readers
             content = read_filter(source.read_at, start, length, source.size())
             copied[_META_DATA].value.update(
                 {
@@ -281,18 +281,18 @@ class ChunkCopier:
 
 
 def _children(element: Struct) -> int:
-    """How many elements of a schema lie in this one."""
+    """Number of children of a schema element."""
     return int(element[_NUM_CHILDREN].value) if _NUM_CHILDREN in element else 0
 
 
 def _leaf(element: Struct) -> Leaf:
-    """A column that is no part of a struct, list or map."""
+    """A column that is not part of a struct, list or map, as a leaf."""
     length = element[_TYPE_LENGTH].value if _TYPE_LENGTH in element else None
     return Leaf(element[_TYPE].value, length, 0, 0 if element[_REPETITION].value == _REQUIRED else 1)
 
 
 def _moved(offset_index: bytes, distance: int) -> bytes:
-    """The index of pages that lie further on, or back."""
+    """The page index, with the offsets of its pages moved by ``distance`` bytes."""
     index = read_struct(offset_index)
     pages = [
         {**page, _PAGE_OFFSET: Field(I64, page[_PAGE_OFFSET].value + distance)} for page in index[_PAGE_LOCATIONS].value.values
@@ -301,7 +301,7 @@ def _moved(offset_index: bytes, distance: int) -> bytes:
 
 
 def _range(chunk: Struct) -> tuple[int, int]:
-    """Where the pages of a chunk begin, and how many bytes they are."""
+    """Offset of a chunk's first page, and the size of all its pages in bytes."""
     described: Struct = chunk[_META_DATA].value
     start, size = described[_DATA_OFFSET].value, described[_COMPRESSED].value
     dictionary = described[_DICTIONARY_OFFSET].value if _DICTIONARY_OFFSET in described else 0

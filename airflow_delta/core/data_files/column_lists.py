@@ -1,4 +1,4 @@
-"""Lists of columns in table properties, as Spark writes them: ``a, b.c, `d.e```."""
+"""Lists of columns in table properties, in Spark's syntax: ``a, b.c, `d.e```."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
-"""The names of a column, outermost first."""
+"""The parts of a column's path, outermost first."""
 
 _NAME_PART = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
 

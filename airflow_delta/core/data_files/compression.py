@@ -1,4 +1,4 @@
-"""The codec of data and checkpoint files, as a table requires it (``delta.parquet.compression.codec``).
+"""The compression codec of data files and checkpoints (``delta.parquet.compression.codec``).
 
 Protocol: PROTOCOL.md, "Table Properties".
 """
@@ -16,17 +16,17 @@ _WRITTEN = ("none", "snappy", "gzip", "zstd", "lz4", "brotli")
 
 
 def requested_codec(configuration: Mapping[str, str]) -> str | None:
-    """The codec in the words of Spark and Delta; None where the table does not set it."""
+    """The codec as named in Spark and Delta; None where the table does not set it."""
     return configuration.get(PROPERTY, "").strip().lower() or None
 
 
 def codec_for_arrow(configuration: Mapping[str, str]) -> str:
-    """The codec as Arrow names it; the default where the table sets none, or one that cannot be written here."""
+    """The codec as Arrow names it; the default if the table sets none, or one that cannot be written here."""
     requested = requested_codec(configuration) or DEFAULT
     codec = _FOR_ARROW.get(requested, requested)
     return codec if codec in _WRITTEN else DEFAULT
 
 
 def ending(codec: str) -> str:
-    """How the names of files with this codec (as Arrow names it) end; only people look at it."""
+    """The suffix of file names for a codec (as Arrow names it), for people only."""
     return ".parquet" if codec == "none" else f".{codec}.parquet"

@@ -1,6 +1,6 @@
-"""Arrow data as a table's schema wants it: columns found by name or id, types by a closed list of lossless casts.
+"""Conforms Arrow data to a table's schema: matches columns by name or id, and casts types, from a fixed list of lossless casts.
 
-Where types are equal nothing is copied, so that conforming every batch of a scan costs nothing that can be measured.
+If types are equal nothing is copied, so that conforming every batch of a scan costs next to nothing.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _NO_METADATA: Mapping[bytes, bytes] = {}
 
 
 def conform(rows: Rows, target: pa.Schema, *, by_id: bool = False) -> Rows:
-    """The rows with exactly the columns of ``target``: found as ``find_fields`` says, missing ones (nested too) all NULL.
+    """The rows with exactly the columns of ``target``, matched as of ``find_fields``; missing ones (nested too) are all NULL.
 
-    Columns that ``target`` does not know are dropped. Nullability is not checked: the schema states the table's constraints.
+    Other columns are dropped. Nullability is not checked: the schema states the table's constraints.
 
     Args:
-        rows: A record batch or a table; dictionaries, views and large types are resolved.
-        target: The schema of the table, as ``arrow_schema`` or, with column mapping, ``reading_schema`` gives it.
-        by_id: Whether columns that have an id are found by it.
+        rows: A record batch or a table; dictionaries, views and large types are converted.
+        target: The schema of the table, as ``arrow_schema`` or, with column mapping, ``reading_schema`` returns it.
+        by_id: Whether columns with an id are matched by it.
 
     Raises:
-        pa.ArrowInvalid: A column that has another type than the table's and no lossless cast to it, or a value that does not
-            fit; the text names the column.
+        pa.ArrowInvalid: A column has another type than the table's without a lossless cast, or a value does not fit; the text
+        names the column.
     """
     conformer = _Conformer(by_id=by_id, is_mapped=any(field.metadata for field in target))
     if not conformer.is_mapped and rows.schema.equals(target):
         return rows
     if not target.names:
-        return rows.select([])  # still counts its rows, which one made of no columns does not
+        return rows.select([])  # keeps the number of rows, which a batch made of no columns would lose
     columns = [
         pa.nulls(rows.num_rows, field.type) if index is None else conformer.column(rows.column(index), field)
         for index, field in zip(find_fields(rows.schema, target, by_id=by_id), target, strict=True)
@@ -48,13 +48,13 @@ def conform(rows: Rows, target: pa.Schema, *, by_id: bool = False) -> Rows:
 
 
 def find_fields(available: Iterable[pa.Field], wanted: Iterable[pa.Field], *, by_id: bool = False) -> list[int | None]:
-    """The index of the field that each wanted one is; None where there is none.
+    """The index of the available field that matches each wanted one; None without a match.
 
-    A field is known by its id (where ``by_id``), or else by exactly the name that its metadata gives, or else by its own name:
-    the same, or the only one that differs in case. Protocol: PROTOCOL.md, "Reader Requirements for Column Mapping".
+    A field is matched by its id (if ``by_id``), else by exactly the name in its metadata, else by its own name: the same name,
+    or the only one that differs in case. Protocol: PROTOCOL.md, "Reader Requirements for Column Mapping".
 
     Raises:
-        pa.ArrowInvalid: A name is not a field's, and differs in case from those of several.
+        pa.ArrowInvalid: A name matches no field exactly, and several if case is ignored.
     """
     fields = list(available)
     by_name = {field.name: index for index, field in reversed(list(enumerate(fields)))}
@@ -87,11 +87,11 @@ def _only(name: str, indexes: list[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Conformer:
-    """How fields are found, at every level.
+    """Conforms arrays, matching fields at every level.
 
     Attributes:
-        by_id: Whether columns that have an id are found by it.
-        is_mapped: Whether equal types do not make fields the same: with column mapping their names do not identify them.
+        by_id: Whether columns with an id are matched by it.
+        is_mapped: Whether column mapping is on, so that equal types do not imply matching fields: names do not identify them.
     """
 
     by_id: bool
@@ -106,9 +106,9 @@ class _Conformer:
             raise pa.ArrowInvalid(f"column {field.name}: {error}") from error
 
     def array(self, array: pa.Array, target: pa.DataType) -> pa.Array:
-        """The values as ``target``, the array itself where its type is equal. Raises as ``conform``."""
+        """The values as ``target``; the array itself if its type is equal. Raises as ``conform``."""
         source = array.type
-        # Equality of list types ignores the name of their element, and so does everything that reads them.
+        # Equality of list types ignores the name of the element, and so do all readers.
         if source == target and not (self.is_mapped and _kinds.is_nested(target)):
             return array
         if isinstance(source, pa.BaseExtensionType):
@@ -142,7 +142,7 @@ class _Conformer:
 
 
 def _with_values(array: pa.ListArray | pa.MapArray, target: pa.DataType, values: pa.Array) -> pa.Array:
-    """The same lists over other values: validity and offsets are shared, slices stay slices."""
+    """The same lists with other values; shares validity and offsets, and keeps slices."""
     return pa.Array.from_buffers(target, len(array), array.buffers()[:2], array.null_count, array.offset, [values])
 
 
@@ -151,10 +151,10 @@ def _is_list(source: pa.DataType) -> bool:
 
 
 def _is_lossless(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the cast keeps every value or fails: what Parquet stores wider or other engines type otherwise.
+    """Whether the cast keeps every value or fails; allows what Parquet stores wider, and types that other engines write.
 
-    Numbers only grow, except that integers go by value: Parquet has no type below 32 bits, so writers without its
-    annotations store a byte as an INT32.
+    Numbers only widen, except that integers are cast by value: Parquet has no type below 32 bits, so writers that omit its
+    annotations store a byte as INT32.
     """
     if _kinds.is_integer(source):
         return _kinds.is_integer(target) or _kinds.is_decimal(target) or _kinds.is_float64(target)
@@ -163,7 +163,7 @@ def _is_lossless(source: pa.DataType, target: pa.DataType) -> bool:
     if _kinds.is_decimal(source):
         return _kinds.is_decimal(target)
     if _kinds.is_timestamp(source) and _kinds.is_timestamp(target):
-        # Files that hold UTC without saying so are common (INT96 cannot say it); an instant is never a local time.
+        # Many files hold UTC without saying so (INT96 cannot say it), but an instant is never read as a local time.
         return source.tz is None or target.tz is not None
     if _kinds.is_date(source):
         return _kinds.is_date(target) or (_kinds.is_timestamp(target) and target.tz is None)

@@ -1,4 +1,4 @@
-"""Which rows of a data file are deleted although they are still in it.
+"""Deletion vectors: the rows of a data file that are deleted although the file still contains them.
 
 Protocol: PROTOCOL.md, "Deletion Vectors", and Appendix "Deletion Vector File Storage Format".
 """
@@ -19,16 +19,16 @@ from airflow_delta.core.data_files.z85 import z85_decoded
 from airflow_delta.core.storage.cached_data_files import cached_file
 
 FRAME_BYTES = 8
-"""What a deletion vector takes in a file besides its ``size_in_bytes``: its size before, its checksum behind."""
+"""Bytes of a deletion vector in a file in addition to its ``size_in_bytes``: its size before, its checksum after."""
 
-_UUID_LENGTH = 20  # Characters of an encoded UUID; what stands before them is a directory.
+_UUID_LENGTH = 20  # characters of an encoded UUID; what precedes them is a directory
 
 
 def deletion_vector_path(descriptor: Mapping[str, Any]) -> str | None:
-    """The file of a deletion vector as the log spells paths (percent-encoded); None for one that is in the log itself.
+    """The file of a deletion vector, as a path of the log (percent-encoded); None for an inline one.
 
     Raises:
-        ValueError: The storage type is not known, or the text is not a path of this type.
+        ValueError: The storage type is unknown, or the text is not a path of this type.
     """
     text = descriptor["path_or_inline_dv"] or ""
     match descriptor["storage_type"]:
@@ -46,7 +46,7 @@ def deletion_vector_path(descriptor: Mapping[str, Any]) -> str | None:
 
 
 def inline_deletion_vector(descriptor: Mapping[str, Any]) -> RowBitmap:
-    """The deleted rows of a deletion vector in the log itself (fields of ``DELETION_VECTOR``). Raises ``ValueError``."""
+    """The deleted rows of an inline deletion vector (fields of ``DELETION_VECTOR``). Raises ``ValueError``."""
     size = descriptor["size_in_bytes"] or 0
     content = z85_decoded(descriptor["path_or_inline_dv"] or "")
     if not 0 <= len(content) - size < 4:  # noqa: PLR2004 - the padding
@@ -59,17 +59,17 @@ def stored_deletion_vector(descriptor: Mapping[str, Any], filesystem: pafs.FileS
 
     Args:
         descriptor: Fields of ``DELETION_VECTOR``.
-        filesystem: Where the file lies.
-        path: The file, as the filesystem names it.
+        filesystem: Filesystem of the file.
+        path: Path of the file in it.
 
     Raises:
-        ValueError: The content is not what the log says.
+        ValueError: The content does not match the log.
         OSError: The file cannot be read.
     """
     size, offset = descriptor["size_in_bytes"] or 0, descriptor["offset"] or 0
     with filesystem.open_input_file(path) as source:
         stream = cached_file(filesystem, path, source)
-        # What lies behind the end of the file is not requested: the log's word alone allocates no memory.
+        # Nothing beyond the end of the file is requested, so that a size in the log cannot allocate memory.
         if size < 0 or offset < 0 or offset + size + FRAME_BYTES > stream.size():
             raise ValueError(f"the deletion vector does not have the {size} bytes recorded in the log")
         framed = stream.read_at(size + FRAME_BYTES, offset)
@@ -77,7 +77,7 @@ def stored_deletion_vector(descriptor: Mapping[str, Any], filesystem: pafs.FileS
 
 
 def framed_deletion_vector(content: bytes) -> bytes:
-    """A deletion vector as it stands in a file: size, content, checksum."""
+    """A deletion vector as stored in a file: size, content, checksum."""
     return struct.pack(">i", len(content)) + content + struct.pack(">I", zlib.crc32(content))
 
 

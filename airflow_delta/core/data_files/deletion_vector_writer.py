@@ -1,4 +1,4 @@
-"""Writing deletion vectors: many into one file, as Delta Lake packs them.
+"""Writes deletion vectors, many into one file, as Delta Spark does.
 
 Protocol: PROTOCOL.md, Appendix "Deletion Vector File Storage Format".
 """
@@ -30,17 +30,17 @@ def write_deletion_vectors(
     directory: str = "",
     target_bytes: int = _TARGET_BYTES,
 ) -> pa.StructArray:
-    """Write the rows to be deleted of each data file into new files under the table's root; an error leaves none of them.
+    """Write the deleted rows of each data file into new files below the table's root; an error leaves none of these files.
 
     Args:
-        filesystem: Where the table lies.
-        root: The table's root, as the filesystem names it.
-        deletion_vectors: For each data file the rows deleted from it: all of them, also those of an older one (``union``).
-        directory: Where the files go, below the root; it must be there. The root itself when empty.
-        target_bytes: Size at which a file is full; a greater deletion vector has a file of its own.
+        filesystem: The table's filesystem.
+        root: The table's root in it.
+        deletion_vectors: All deleted rows of each data file, including those of its former deletion vector (``union``).
+        directory: Directory for the files, below the root; must exist. The root itself when empty.
+        target_bytes: Size in bytes at which a file is full; a larger deletion vector gets its own file.
 
     Returns:
-        ``DELETION_VECTOR`` structs, in the order of ``deletion_vectors``. The statistics of the files they hang on must say
+        ``DELETION_VECTOR`` structs, in the order of ``deletion_vectors``. The statistics of the data files must have
         ``numRecords`` and wide bounds (``with_wide_bounds``).
     """
     written: list[str] = []
@@ -63,7 +63,7 @@ def write_deletion_vectors(
 
 
 def _packs(deletion_vectors: Iterable[RowBitmap], target_bytes: int) -> Iterator[list[tuple[bytes, int]]]:
-    """Content and number of rows of the deletion vectors that share a file."""
+    """Content and number of rows of the deletion vectors that share a file, file by file."""
     pack: list[tuple[bytes, int]] = []
     size = len(_FORMAT_VERSION)
     for bitmap in deletion_vectors:

@@ -1,8 +1,8 @@
-"""Columns that no dictionary makes smaller: to find that out while it encodes them costs a Parquet writer time and bytes.
+"""Finds columns that a dictionary does not make smaller; trying it out while encoding costs the Parquet writer time and bytes.
 
-It puts values into a hash table until its dictionary is full (1 MiB), and writes them plainly only from there on. Here a sample
-tells: n of D values, drawn at random, hold about n / 2D of them twice, and of as many values as a dictionary has room for
-(262,144 of four bytes) more than are found in columns without repetition.
+The writer puts values into a hash table until its dictionary is full (1 MiB), and only then switches to plain encoding. Here a
+sample decides: n values, drawn at random from D distinct ones, contain duplicates at a rate of about n / 2D. A higher rate than
+for as many distinct values as a dictionary can hold (262,144 of four bytes) means that the column repeats.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_REPEATED = 0.025
 
 
 def without_repetition(rows: pa.Table) -> frozenset[str]:
-    """The columns, but for nested ones, in which values hardly repeat."""
+    """The columns, except nested ones, in which values hardly repeat."""
     samples = pa.Table.from_batches(_samples(rows), rows.schema)
     return frozenset(name for name in rows.column_names if _hardly_repeats(samples[name]))
 
@@ -27,7 +27,7 @@ def _samples(rows: pa.Table) -> Iterator[pa.RecordBatch]:
     step = max(1, len(rows) // _SAMPLED_ROWS)
     for number, batch in enumerate(rows.to_batches()):
         starts = pa.array(range(0, batch.num_rows - step + 1, step), pa.int64())
-        # Values may come round again at any distance, such as that of two rows in a sample at equal distances.
+        # Values may recur at any distance, which could be that between sampled rows, so the sample is not equidistant.
         moves = pc.floor(pc.multiply(pc.random(len(starts), initializer=number), float(step)))
         yield batch.take(pc.add(starts, moves.cast(pa.int64())))
 

@@ -1,4 +1,4 @@
-"""The rows of a table's data files, without those that deletion vectors hide."""
+"""The rows of a table's data files, without those deleted by deletion vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DELETION_VECTOR = "its deletion vector: "
 
 
 class FileRows:
-    """The rows of a table's data files, one file after the other, as one schema shows them."""
+    """The rows of a table's data files, one file after the other, with a common schema."""
 
     def __init__(
         self,
@@ -32,13 +32,13 @@ class FileRows:
         table: str,
         **options: Any,
     ) -> None:
-        """Take the columns wanted, partition columns among them included.
+        """Store which columns to read, which may include partition columns.
 
         Args:
-            locate: Finds the files.
-            schema: The columns wanted.
-            partition_columns: Logical names of those that partition the table.
-            table: Name of the table, for errors.
+            locate: Resolves paths of the log.
+            schema: The columns to read.
+            partition_columns: Logical names of the table's partition columns.
+            table: URI of the table, for errors.
             options: ``batch_rows``, ``by_id``, ``with_row_index`` and ``use_threads`` of ``open_data_file``.
         """
         self._table = table
@@ -55,16 +55,16 @@ class FileRows:
         shown_by: Mapping[str, Any] | None = None,
         hidden_by: Mapping[str, Any] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of one file, as ``arrow_schema`` of the columns wanted.
+        """The rows of one file, with the ``arrow_schema`` of the columns to read.
 
         Args:
-            path: As in the log.
-            partition_values: As in the log; a missing one is NULL.
-            shown_by: A deletion vector: only the rows in it count.
-            hidden_by: A deletion vector: the rows in it do not count.
+            path: Path as in the log.
+            partition_values: Partition values as in the log; a missing one is NULL.
+            shown_by: A deletion vector; if given, only the rows in it are returned.
+            hidden_by: A deletion vector; the rows in it are not returned.
 
         Raises:
-            CorruptDataFileError: The file or a deletion vector is not what the log says.
+            CorruptDataFileError: The file or a deletion vector does not match the log.
         """
         for batch, kept in self.masked(path, partition_values, shown_by=shown_by, hidden_by=hidden_by):
             yield batch if kept is None else batch.filter(kept)
@@ -82,7 +82,7 @@ class FileRows:
         shown_by: Mapping[str, Any] | None = None,
         hidden_by: Mapping[str, Any] | None = None,
     ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
-        """As ``of``, but with all rows, and beside them which count; None where all do."""
+        """As ``of``, but returns all rows, each batch with a mask of those to keep; None to keep all."""
         filesystem, place = self._locate(path)
         shown, hidden = (None if descriptor is None else self.hidden(path, descriptor) for descriptor in (shown_by, hidden_by))
         constants = {name: partition_values.get(name) for name in self._partitions}
@@ -94,10 +94,10 @@ class FileRows:
             yield batch, kept
 
     def hidden(self, file: str, descriptor: Mapping[str, Any]) -> RowBitmap:
-        """The rows that a deletion vector of this file names.
+        """The rows in a deletion vector of this file.
 
         Raises:
-            CorruptDataFileError: It is not what the log says.
+            CorruptDataFileError: It does not match the log.
         """
         with self._believing_deletion_vectors(file):
             path = deletion_vector_path(descriptor)
@@ -117,7 +117,7 @@ class FileRows:
 
 
 def _kept(first: int, rows: int, shown: RowBitmap | None, hidden: RowBitmap | None) -> pa.BooleanArray | None:
-    """Which of the rows from position ``first`` on count; None when all do."""
+    """Which of the rows from position ``first`` on to keep; None to keep all."""
     kept = None if shown is None else shown.mask(first, rows)
     if hidden is not None and (mask := hidden.mask(first, rows)).true_count:
         kept = pc.invert(mask) if kept is None else pc.and_not(kept, mask)

@@ -1,6 +1,6 @@
-"""NULLs that no reader sees, because the struct around them is NULL.
+"""NULLs in fields of a struct that is NULL itself, which no reader sees.
 
-Arrow's writer refuses them in members that are NOT NULL, although no row violates the constraint.
+Arrow's writer rejects them in NOT NULL fields, although no row violates the constraint.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ _kinds = pa.types
 
 
 def without_hidden_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows, in which members that are NOT NULL have any value where a struct around them is NULL."""
+    """The rows, with arbitrary values instead of NULL in NOT NULL fields of structs that are NULL."""
     columns = [_shown(column, None, is_required=False) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def has_required_members(kind: pa.DataType) -> bool:
-    """Whether a struct somewhere inside has a member that is NOT NULL."""
+    """Whether the type contains a struct with a NOT NULL field."""
     fields = [kind.field(index) for index in range(kind.num_fields)]
     return any((_kinds.is_struct(kind) and not field.nullable) or has_required_members(field.type) for field in fields)
 
 
 def _shown(array: pa.Array, hidden: pa.Array | None, *, is_required: bool) -> pa.Array:
-    """The values; ``hidden`` are those below a struct that is NULL."""
+    """The values with hidden NULLs filled; ``hidden`` marks those inside of a NULL struct."""
     kind = array.type
     if not _kinds.is_nested(kind):
         return _valid(array) if _are_hidden(array, hidden, is_required=is_required) else array
@@ -45,12 +45,12 @@ def _shown(array: pa.Array, hidden: pa.Array | None, *, is_required: bool) -> pa
 
 
 def _are_hidden(array: pa.Array, hidden: pa.Array | None, *, is_required: bool) -> bool:
-    """Whether there are NULLs where none must be, and all of them are hidden."""
+    """Whether a required field has NULLs, all of which are hidden."""
     if not is_required or hidden is None or not array.null_count:
         return False
     return bool(pc.all(pc.or_(array.is_valid(), hidden)).as_py())
 
 
 def _valid(array: pa.Array) -> pa.Array:
-    """The values with whatever stands where they are NULL."""
+    """The values, with NULLs replaced by whatever the buffers contain."""
     return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)

@@ -1,4 +1,4 @@
-"""Which columns of a table have Bloom filters in its data files: the table's ``airflow_delta.bloomFilter.*`` properties."""
+"""The columns with Bloom filters in data files, from the table's ``airflow_delta.bloomFilter.*`` properties."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FALSE_POSITIVES: Final = "airflow_delta.bloomFilter.fpp"
 ITEMS: Final = "airflow_delta.bloomFilter.numItems"
 
 DEFAULT_FALSE_POSITIVES: Final = 1e-5
-"""A thousand looked-up values then leave one in a hundred of the files that hold none of them; four bytes for each value."""
+"""With a thousand looked-up values, one in a hundred files without any of them is still read; four bytes per value."""
 LEAST_FALSE_POSITIVES, MOST_FALSE_POSITIVES = 1e-9, 0.1
 MOST_ITEMS: Final = 1 << 31
 MOST_COLUMNS: Final = 32
@@ -31,12 +31,12 @@ _LEAST_SKIPPED = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedColumns:
-    """What the table's properties say about Bloom filters; one that cannot be read counts as absent.
+    """The table's properties about Bloom filters; invalid ones count as absent.
 
     Attributes:
         names: The columns, in lower case.
-        false_positives: How often a filter may take a value that is not there for one that is.
-        items: Distinct values of a row group, about; None lets the writer count them.
+        false_positives: Rate at which a filter reports an absent value as present.
+        items: Approximate number of distinct values in a row group; None lets the writer count them.
     """
 
     names: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class IndexedColumns:
 
     @classmethod
     def from_properties(cls, configuration: Mapping[str, str]) -> IndexedColumns:
-        """Those of a table with these properties."""
+        """The settings in these properties."""
         paths = list(parse_names(configuration.get(COLUMNS, "")))[:MOST_COLUMNS]
         return cls(
             names=frozenset(name_key(path[0]) for path in paths if len(path) == 1),
@@ -54,17 +54,17 @@ class IndexedColumns:
         )
 
     def fields(self, schema: StructType) -> tuple[StructField, ...]:
-        """Those of a schema's columns that have filters: of a type whose equal values have equal bits."""
+        """The columns of a schema that have filters: only types in which equal values have equal bits."""
         return tuple(field for field in schema.fields if name_key(field.name) in self.names and has_stored_form(field))
 
     @property
     def most_values(self) -> int:
-        """So many values may be looked up at once that of the files without any of them half are still found out."""
+        """Most values to look up at once: with more, over half of the files without any of them would be read anyway."""
         return int((1 - _LEAST_SKIPPED) / self.false_positives)
 
     @property
     def most_items(self) -> int:
-        """So many values a filter of the greatest size tells apart at this rate: BloomFilter.md, "Build a Bloom filter"."""
+        """Most distinct values of a filter of the greatest size at this rate: BloomFilter.md, "Build a Bloom filter"."""
         bits_of_value = -8 / math.log(1 - self.false_positives ** (1 / 8))
         return int(MOST_FILTER_BYTES * 8 / bits_of_value)
 
@@ -73,12 +73,12 @@ NO_COLUMNS: Final = IndexedColumns()
 
 
 def false_positives(text: str) -> float | None:
-    """A rate as a property says it; None where the text is no number, or makes no sense as a rate."""
+    """A rate in a property; None if the text is not a number, or not a sensible rate."""
     rate = float(text) if _RATE.fullmatch(text.strip()) else 0.0
     return rate if LEAST_FALSE_POSITIVES <= rate <= MOST_FALSE_POSITIVES else None
 
 
 def number_of_items(text: str) -> int | None:
-    """A number of values as a property says it; None where the text is no such number."""
+    """A number of values in a property; None if the text is not such a number."""
     number = int(text) if _NUMBER.fullmatch(text.strip()) else 0
     return number if 0 < number <= MOST_ITEMS else None

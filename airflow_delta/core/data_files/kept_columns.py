@@ -1,7 +1,7 @@
-"""A data file rewritten in some of its columns: the others are copied as they are, neither decoded nor encoded.
+"""Rewrites only some columns of a data file: the other columns are copied without decoding them.
 
-That takes as many rows in the new file as in the old one, and columns that would be written as they were: see ``Footer.kept``.
-Only columns of fixed width are written beside them, since a whole row group of these is held in memory.
+This requires that the new file has the same number of rows, and that copied columns would be written the same way: see
+``Footer.kept``. The columns written anew must have a fixed width, because a whole row group of them is held in memory.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from airflow_delta.core.schema import DataType, StructType, arrow_type, physical
 from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.storage.storage_failures import read_data
 
-_MOST_FOOTER_BYTES = 1 << 20  # read value by value: longer ones would take more time than they save
+_MOST_FOOTER_BYTES = 1 << 20  # larger footers would take more time to parse than they save
 _BITS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptColumns:
-    """The columns of a data file that another one takes over.
+    """The columns of a data file that are copied to another one.
 
     Attributes:
         source: The file.
-        path: Its name, for errors.
-        table: Name of the table, for errors.
-        footer: Its footer.
-        template: The footer of a file without rows, as the other one is to be.
-        schema: All columns of the other one.
-        rest: Those of them that are not taken over.
+        path: Path of the file, for errors.
+        table: URI of the table, for errors.
+        footer: Footer of the file.
+        template: Footer of the new file, without rows.
+        schema: All columns of the new file.
+        rest: The columns that are not copied.
     """
 
     source: pa.NativeFile
@@ -61,15 +61,15 @@ class KeptColumns:
         compression: str,
         table: str,
     ) -> KeptColumns | None:
-        """Those of this file; None where there are none, or the others take too much memory.
+        """The columns to copy from this file; None if there are none, or the other columns would take too much memory.
 
         Args:
-            filesystem: Where the file lies.
-            path: The file.
-            schema: The table's, without partition columns.
+            filesystem: Filesystem of the file.
+            path: Path of the file in it.
+            schema: The table's schema, without partition columns.
             changed: Names of the columns that get new values.
             compression: Codec of the new file.
-            table: Name of the table, for errors.
+            table: URI of the table, for errors.
 
         Raises:
             As ``read_data``.
@@ -107,11 +107,11 @@ class KeptColumns:
         )
 
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file, in bytes."""
         return self.footer.size
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        """Some of them. Raises as ``read_data``."""
+        """Read ``nbytes`` bytes from ``offset`` on. Raises as ``read_data``."""
         return read_data(lambda: self._bytes(nbytes, offset), table=self.table, file=self.path)
 
     def _bytes(self, nbytes: int, offset: int) -> bytes:
@@ -122,7 +122,7 @@ class KeptColumns:
 
 
 class PartialFileWriter(DataFileWriter):
-    """Writes the columns that are not kept, for all rows of the file that the others are copied from."""
+    """Writes the columns that are not copied, for all rows of the file that the others are copied from."""
 
     def __init__(
         self,
@@ -133,11 +133,11 @@ class PartialFileWriter(DataFileWriter):
         compression: str,
         selection: StatisticsSelection,
     ) -> None:
-        """Take what is to be written.
+        """Store what to write.
 
         Args:
             filesystem: Where to write.
-            path: The file: a name that no other attempt uses.
+            path: Path of the new file: a name that no other attempt uses.
             kept: The columns that are copied.
             compression: Parquet codec.
             selection: Which columns get statistics.
@@ -153,11 +153,11 @@ class PartialFileWriter(DataFileWriter):
             row_group_bytes=sys.maxsize,
         )
         self._kept = kept
-        self._copied = 0  # row groups
+        self._copied = 0  # number of row groups
         self._copier: ChunkCopier | None = None
 
     def _write_row_group(self, rows: pa.Table, sink: pa.NativeFile) -> None:
-        """Write the rows into a file in memory; its columns, and those that are kept, make the next row group."""
+        """Write the rows to a file in memory; its columns and the copied ones form the next row group."""
         if self._copier is None:
             self._copier = ChunkCopier(sink, self._kept.template)
         counts = self._kept.footer.row_counts
@@ -193,7 +193,7 @@ class PartialFileWriter(DataFileWriter):
 def _understood(source: pa.NativeFile) -> Footer | None:
     try:
         return Footer.of(source, most_bytes=_MOST_FOOTER_BYTES)
-    except NOT_UNDERSTOOD:  # what is wrong with the file, its reader says
+    except NOT_UNDERSTOOD:  # the file's reader will report what is wrong
         return None
 
 
@@ -204,7 +204,7 @@ def _template(schema: StructType, compression: str) -> Footer:
 
 
 def _width(data_type: DataType) -> int | None:
-    """Bits of each value; None where they differ."""
+    """Bits of each value; None for a type of variable width."""
     try:
         return int(arrow_type(data_type).bit_width)
     except ValueError:

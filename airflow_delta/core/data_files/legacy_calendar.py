@@ -1,7 +1,7 @@
-"""Files in which Spark 2 (or a later one, configured so) wrote dates and times of the old Julian calendar.
+"""Files in which Spark 2 (or a later version in legacy mode) wrote dates and timestamps of the Julian calendar.
 
-Their newer values mean the same in both calendars, and nearly all tables hold no others, so such a file is read until it shows
-a value from before the change. Spark's own reader has the rules to move those.
+Recent values are the same in both calendars, and nearly all tables have no others, so such a file is read until it contains a
+value from before the calendar change. Only Spark's own reader can convert those.
 
 Spark: ``DataSourceUtils.datetimeRebaseSpec`` and ``int96RebaseSpec``.
 """
@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 SPARK_VERSION_KEY = b"org.apache.spark.version"
 
 _LEGACY_MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_FIRST_VERSION_WITHOUT = (3, 1)  # 3.0 wrote INT96 the old way without a mark
+_FIRST_VERSION_WITHOUT = (3, 1)  # 3.0 wrote INT96 in the old way without a mark
 _FIRST_EQUAL_DATE = dt.date(1582, 10, 15)
-_FIRST_EQUAL_INSTANT = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)  # local calendars are equal in every zone from here on
+_FIRST_EQUAL_INSTANT = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)  # from here on, local times agree in every zone
 
 
 def is_in_legacy_calendar(key_values: Mapping[bytes, bytes]) -> bool:
-    """Whether a footer's key-value metadata says so."""
+    """Whether a footer's key-value metadata marks the file as written in the legacy calendar."""
     if any(mark in key_values for mark in _LEGACY_MARKS):
         return True
     version = re.match(rb"(\d+)\.(\d+)", key_values.get(SPARK_VERSION_KEY, b""))
@@ -32,7 +32,7 @@ def is_in_legacy_calendar(key_values: Mapping[bytes, bytes]) -> bool:
 
 
 def holds_ancient_values(batch: pa.RecordBatch) -> bool:
-    """Whether a date or time in it (at any depth) lies where the two calendars differ."""
+    """Whether the batch contains a date or timestamp (at any depth) for which the two calendars differ."""
     return any(_is_ancient(leaf) for column in batch.columns for leaf in _leaves(column))
 
 

@@ -1,7 +1,7 @@
-"""Reading one data file as the table's rows.
+"""Reads one data file as rows of the table.
 
-A file keeps the schema of the day it was written; readers see the table's: columns found by name or id, missing ones NULL,
-types widened, partition columns from the log, everything else in the file ignored.
+A file keeps the schema with which it was written; readers see the table's current one: columns matched by name or id, missing
+ones NULL, types widened, partition columns from the log, everything else in the file ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_delta.core.storage.cached_data_files import cached_file, footer_sou
 from airflow_delta.core.storage.storage_failures import DATA_READS, data_failure, is_to_be_repeated
 
 ROW_INDEX = "__airflow_delta_row_index"
-"""Name of the column of physical row positions (int64, from 0), the last one where it is requested."""
+"""Name of the column of physical row positions (int64, from 0); the last column if requested."""
 
 _ROW_INDEX_FIELD = pa.field(ROW_INDEX, pa.int64(), nullable=False)
 _BATCH_ROWS = 32_768
@@ -47,33 +47,34 @@ def open_data_file(
     table: str = "the table",
     backoff: Backoff = DATA_READS,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream the rows of a data file in their order, as ``arrow_schema(schema)``; only the columns requested are read.
+    """Yield the rows of a data file in order, as ``arrow_schema(schema)``; only the requested columns are read.
 
     Columns of type CHAR are padded, as in Spark.
 
     Memory is bounded by the batch, not by the file. Nothing is opened before the first batch is requested.
 
     Args:
-        filesystem: Where the file lies.
-        path: The file, as the filesystem names it (not percent-encoded).
-        schema: The columns wanted, in order, partition columns included; none at all gives batches that only count rows.
-        partition_values: The file's partition values, as in the log, by physical name: these columns are never read from the
+        filesystem: Filesystem of the file.
+        path: Path of the file in it (not percent-encoded).
+        schema: The columns to read, in order, partition columns included; without columns, batches only have a number of rows.
+        partition_values: The file's partition values, as in the log, by physical name; these columns are never read from the
             file.
-        batch_rows: Upper bound of the rows in a batch, which is smaller where rows are large: see ``batch_sizes``.
-        by_id: Whether columns that have an id are found by it, at every level (column mapping in mode ``id``); otherwise they
-            are found by their physical name, or when they have none by their name in any case.
-        with_row_index: Whether a last column ``ROW_INDEX`` holds each row's position in the file.
-        use_threads: Whether columns are decoded in parallel; Spark's workers own one core each.
-        table: Name of the table, for errors.
-        backoff: How often the file is opened again, to go on at the row reached, while the storage does not answer.
+        batch_rows: Most rows in a batch, which is smaller if rows are large: see ``batch_sizes``.
+        by_id: Whether columns with an id are matched by it, at every level (column mapping mode ``id``); otherwise they are
+            matched by their physical name, or without one by their name, ignoring case.
+        with_row_index: Whether to append the column ``ROW_INDEX`` with each row's position in the file.
+        use_threads: Whether to decode columns in parallel; Spark's workers have one core each.
+        table: URI of the table, for errors.
+        backoff: How often the file is reopened, continuing at the row reached, while the storage does not answer.
 
     Raises:
-        CorruptDataFileError: The file is missing, is not Parquet, or holds a column that cannot become the table's.
-        StorageAccessError: The storage refuses, or the credentials have expired.
-        StorageUnavailableError: It did not answer any of the tries.
-        LegacyCalendarError: It holds dates or times from before the Gregorian calendar, counted by the Julian one.
+        CorruptDataFileError: The file is missing, is not Parquet, or has a column that cannot be read as the table's.
+        StorageAccessError: The storage denies access, or the credentials have expired.
+        StorageUnavailableError: The storage did not answer any of the tries.
+        LegacyCalendarError: The file contains dates or timestamps from before the Gregorian calendar, written in the Julian
+            one.
         InvalidPartitionValueError: A partition value is not of its column's type.
-        UnsupportedTypeError: A column of a type that Arrow does not have.
+        UnsupportedTypeError: A column has a type without a counterpart in Arrow.
     """
     target = arrow_schema(schema)
     constants = {
@@ -94,19 +95,19 @@ def open_data_file(
         if with_row_index:
             columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=first_row - 1))
         first_row += rows
-        # Arrow forgets the number of rows when it makes a batch of no columns.
+        # Arrow would lose the number of rows in a batch without columns.
         yield pa.RecordBatch.from_arrays(columns, schema=yielded) if columns else batch
 
 
 def _with_retries(opened: _DataFile, batch_rows: int, backoff: Backoff, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
-    """The batches of the file; where the storage stops answering, it is reopened and the rows already read are skipped."""
+    """The batches of the file; if the storage stops answering, the file is reopened and the rows already read are skipped."""
     rows = 0
     for number in backoff.numbers():
         position = 0
         try:
             for batch in opened.batches(batch_rows, use_threads=use_threads):
                 position += batch.num_rows
-                if position > rows:  # a file does not change, so its batches are the same again
+                if position > rows:  # files never change, so the batches are the same again
                     rows = position
                     yield batch
         except Exception as error:
@@ -127,7 +128,7 @@ def read_footer(filesystem: pafs.FileSystem, path: str) -> ForeignFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DataFile:
-    """A file, and what is wanted of the columns that it holds itself."""
+    """A file, and the columns to read from it."""
 
     filesystem: pafs.FileSystem
     path: str
@@ -136,11 +137,11 @@ class _DataFile:
     table: str
 
     def batches(self, batch_rows: int, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
-        """The rows, conformed.
+        """The conformed rows.
 
-        Of all ways to read a row group of 2.5 M rows x 8 columns (98 MB), batches over a buffered stream take the least memory
-        (30-45 MB; a dataset scan, which decodes row groups ahead, 200-340 MB) at the same CPU time. Far storage is requested a
-        row group's columns in few large requests instead.
+        Batches over a buffered stream take the least memory of all ways to read a row group of 2.5 M rows x 8 columns (98 MB):
+        30-45 MB, compared to 200-340 MB for a dataset scan, which decodes row groups ahead, at the same CPU time. For remote
+        storage, the columns of a row group are instead fetched in a few large requests.
         """
         is_local = isinstance(self.filesystem, pafs.LocalFileSystem)
         with (
@@ -168,11 +169,11 @@ class _DataFile:
                 yield conform(batch, self.stored, by_id=self.by_id)
 
     def _known_metadata(self, source: pa.NativeFile) -> pq.FileMetaData | None:
-        """What the footer says, where it may lie on disk; None where Arrow reads it as well itself."""
+        """The footer's content, if it may be cached on disk; None if Arrow can just as well read it itself."""
         end = footer_source(self.filesystem, self.path, source)
         return None if end is source else ForeignFooter.read(end).metadata
 
 
 def _countable(schema: pa.Schema) -> list[str]:
-    """The column to count rows by, the cheapest; a footer alone may say any number."""
+    """The cheapest column by which to count rows; the footer's own row count is not trusted."""
     return sorted(schema.names, key=lambda name: pa.types.is_nested(schema.field(name).type))[:1]

@@ -1,7 +1,7 @@
-"""A set of row positions as a Roaring bitmap of 64 bits: what a deletion vector is.
+"""A set of row positions as a 64-bit Roaring bitmap: the content of a deletion vector.
 
-The rows are kept in containers of 2**16 as they are stored (a list of positions, a bitmap, or runs), and unpacked one at a time
-when they are requested: memory stays near the stored size, whatever the number of rows.
+Rows are kept as stored, in containers of 2**16 positions (a list of positions, a bitmap, or runs), and unpacked one container
+at a time on demand: memory stays near the stored size, whatever the number of rows.
 
 Protocol: PROTOCOL.md, Appendix "Deletion Vector Format"; https://github.com/RoaringBitmap/RoaringFormatSpec.
 """
@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _MAGIC = 1681511377
-_NATIVE_MAGIC = 1681511376  # of the format before, which Delta-Spark reads, and which PROTOCOL.md's inline example has
+_NATIVE_MAGIC = 1681511376  # of the older format, which Delta Spark still reads and PROTOCOL.md's inline example uses
 _COOKIE, _COOKIE_WITH_RUNS = 12346, 12347
-_OFFSETS_FROM = 4  # With run containers, fewer containers than these come without offsets.
-_ARRAY_LIMIT = 4096  # Containers of more rows are bitmaps.
+_OFFSETS_FROM = 4  # with run containers, fewer containers than this are stored without offsets
+_ARRAY_LIMIT = 4096  # containers with more rows are bitmaps
 _BITMAP_BYTES = 8192
 _CONTAINER_ROWS = 1 << 16
 _CONTAINERS_OF_BITMAP = 1 << 16
-_MAX_UPPER_HALF = (1 << 31) - 1  # so that no position is negative in Java
+_MAX_UPPER_HALF = (1 << 31) - 1  # keeps positions non-negative in Java
 _NOTHING = pa.BooleanArray.from_buffers(pa.bool_(), _CONTAINER_ROWS, [None, pa.py_buffer(bytes(_BITMAP_BYTES))])
 
 
@@ -32,14 +32,14 @@ Buffer: TypeAlias = bytes | memoryview
 
 
 class _Container(NamedTuple):
-    """Up to 2**16 neighboring rows as they are stored."""
+    """Up to 2**16 consecutive row positions, as stored."""
 
     rows: int
     is_run: bool
     content: Buffer
 
     def mask(self) -> pa.BooleanArray:
-        """Whether each of the 2**16 positions is in it. Raises ``ValueError`` when it does not hold what its header says."""
+        """Whether the container includes each of its 2**16 positions. Raises ``ValueError`` if it contradicts its header."""
         if self.is_run:
             mask = _mask_of_runs(self.content)
         elif self.rows > _ARRAY_LIMIT:
@@ -52,7 +52,7 @@ class _Container(NamedTuple):
 
     @classmethod
     def of_positions(cls, lower: pa.UInt16Array) -> _Container:
-        """The smallest container of these positions, which ascend."""
+        """The smallest container for these positions, which must be ascending."""
         rows = len(lower)
         starts = pa.concat_arrays([pa.array([True]), pc.not_equal(pc.subtract(lower[1:], lower[:-1]), 1)])
         runs = starts.true_count
@@ -64,12 +64,12 @@ class _Container(NamedTuple):
             return cls(rows, True, struct.pack(f"<H{2 * runs}H", runs, *numbers))
         if rows > _ARRAY_LIMIT:
             return cls.of_mask(_mask_of(lower))
-        # The concatenation of one array is a copy that starts at the beginning of its buffer.
+        # Concatenating a single array copies it, so that it starts at the beginning of its buffer.
         return cls(rows, False, pa.concat_arrays([lower, lower[:0]]).buffers()[1].to_pybytes()[: 2 * rows])
 
     @classmethod
     def of_mask(cls, mask: pa.BooleanArray) -> _Container:
-        """A container of more rows than an array holds."""
+        """A bitmap container, for more rows than a list may have."""
         return cls(mask.true_count, False, mask.buffers()[1].to_pybytes()[:_BITMAP_BYTES])
 
 
@@ -78,17 +78,17 @@ class RowBitmap:
     """A set of row positions, from 0.
 
     Attributes:
-        containers: By the upper 48 bits of their positions, ascending.
+        containers: Containers by the upper 48 bits of their positions, ascending.
     """
 
     containers: Mapping[int, Any]
 
     @classmethod
     def from_positions(cls, positions: pa.Int64Array) -> RowBitmap:
-        """The set of these positions, which ascend without doubles.
+        """The set of these positions, which must be ascending and distinct.
 
         Raises:
-            ValueError: They do not, or one is negative.
+            ValueError: They are not, or one is negative.
         """
         if positions.null_count or (len(positions) and positions[0].as_py() < 0):
             raise ValueError("a row position is negative or NULL")
@@ -102,10 +102,10 @@ class RowBitmap:
 
     @classmethod
     def parse(cls, content: bytes) -> RowBitmap:
-        """The set that a deletion vector's bytes say; containers are looked into when they are needed.
+        """The set in the bytes of a deletion vector; the containers' content is checked on use.
 
         Raises:
-            ValueError: They say none.
+            ValueError: The bytes are not a valid deletion vector.
         """
         try:
             return cls(_ascending(_containers(memoryview(content))))
@@ -113,7 +113,7 @@ class RowBitmap:
             raise ValueError(f"the deletion vector is cut off: {error}") from error
 
     def serialize(self) -> bytes:
-        """The bytes of a deletion vector."""
+        """The set as the bytes of a deletion vector."""
         bitmaps: dict[int, dict[int, _Container]] = {}
         for key, container in self.containers.items():
             bitmaps.setdefault(key >> 16, {})[key & 0xFFFF] = container
@@ -127,11 +127,11 @@ class RowBitmap:
         return b"".join(parts)
 
     def __len__(self) -> int:
-        """The number of rows, as the containers say it."""
+        """The number of rows, according to the containers' headers."""
         return sum(container.rows for container in self.containers.values())
 
     def union(self, other: RowBitmap) -> RowBitmap:
-        """The rows that are in one of both."""
+        """The rows in either set."""
         merged = {**self.containers, **other.containers}
         for key in self.containers.keys() & other.containers.keys():
             both = pc.or_(self.containers[key].mask(), other.containers[key].mask())
@@ -139,7 +139,7 @@ class RowBitmap:
         return RowBitmap(dict(sorted(merged.items())))
 
     def minus(self, other: RowBitmap) -> RowBitmap:
-        """The rows that are not in the other. Raises as ``mask``."""
+        """The rows of this set that are not in the other. Raises as ``mask``."""
         kept = dict(self.containers)
         for key in self.containers.keys() & other.containers.keys():
             rest = pc.and_not(self.containers[key].mask(), other.containers[key].mask())
@@ -147,13 +147,13 @@ class RowBitmap:
         return RowBitmap({key: container for key, container in kept.items() if container is not None})
 
     def checked(self) -> RowBitmap:
-        """The same, once each container is known to hold what its header says. Raises as ``mask``."""
+        """This set, after checking each container against its header. Raises as ``mask``."""
         for container in self.containers.values():
             container.mask()
         return self
 
     def positions(self) -> pa.Int64Array:
-        """All positions, ascending: eight bytes for each row. Raises as ``mask``."""
+        """All positions, ascending; takes eight bytes for each row. Raises as ``mask``."""
         pieces = (
             pc.add(pc.indices_nonzero(container.mask()).cast(pa.int64()), key << 16)
             for key, container in self.containers.items()
@@ -161,10 +161,10 @@ class RowBitmap:
         return pa.concat_arrays([pa.array([], pa.int64()), *pieces])
 
     def mask(self, first: int, rows: int) -> pa.BooleanArray:
-        """Whether each of the rows from position ``first`` on is in the set.
+        """Whether each of ``rows`` rows from position ``first`` on is in the set.
 
         Raises:
-            ValueError: A container does not hold what its header says.
+            ValueError: A container contradicts its header.
         """
         pieces, end = [], first + rows
         while first < end:
@@ -178,7 +178,7 @@ class RowBitmap:
 
 def _mask_of(lower: pa.UInt16Array) -> pa.BooleanArray:
     flags = bytearray(_CONTAINER_ROWS)
-    for row in lower.to_pylist():  # at most 4096; Arrow can scatter them from release 22 on
+    for row in lower.to_pylist():  # at most 4096; Arrow 22 and later could scatter them
         flags[row] = 1
     return _as_mask(flags)
 
@@ -199,7 +199,7 @@ def _as_mask(flags: bytearray) -> pa.BooleanArray:
     return pa.Array.from_buffers(pa.uint8(), _CONTAINER_ROWS, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
 
-# -- the stored form
+# -- stored format
 
 
 def _ascending(containers: Iterator[tuple[int, _Container]]) -> dict[int, _Container]:
@@ -221,7 +221,7 @@ def _containers(content: memoryview) -> Iterator[tuple[int, _Container]]:
     position = 12 if is_portable else 8
     for index in range(count):
         (number,) = struct.unpack_from(f"{order}I", content, position)
-        upper = number if is_portable else index  # the native format has the size of each bitmap instead
+        upper = number if is_portable else index  # the native format has each bitmap's size instead of a key
         if upper > _MAX_UPPER_HALF:
             raise ValueError("the deletion vector has negative positions")
         headers, position = _container_headers(content, position + 4)
@@ -234,7 +234,7 @@ def _containers(content: memoryview) -> Iterator[tuple[int, _Container]]:
 
 
 def _container_headers(content: memoryview, position: int) -> tuple[list[tuple[int, int, bool]], int]:
-    """Key, rows and kind of each container, and where the first of them starts."""
+    """Key, number of rows and kind of each container, and the offset of the first one."""
     (cookie,) = struct.unpack_from("<I", content, position)
     position += 4
     flags = content[:0]

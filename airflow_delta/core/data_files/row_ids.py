@@ -1,8 +1,7 @@
-"""Which row is which: the ids of rows, and the version that last changed each, as tables with row tracking keep them.
+"""Row ids, and the versions that last changed each row, in tables with row tracking.
 
-A row that came with its file has the file's first id plus its position in it. A row that was copied from another file carries
-its id in a column of the data file that is in no schema.
-
+A row written with its file has the file's base row id plus its position as id. A row that was copied from another file has its
+id in a hidden column of the data file.
 Protocol: PROTOCOL.md, "Row Tracking", "Reader Requirements for Row Tracking".
 """
 
@@ -35,12 +34,12 @@ _VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowIds:
-    """The columns of data files in which rows carry their id and version.
+    """The hidden columns of data files with the id and version of rows.
 
     Attributes:
-        id_column: Name in data files; None where the table names none, so that no row carries an id.
-        version_column: Likewise, of the version.
-        has_field_ids: Whether new files give the columns the ids that Iceberg reserves for them.
+        id_column: Name in data files; None if the table sets none, so that no file contains row ids.
+        version_column: Likewise, for the version.
+        has_field_ids: Whether new files give these columns the field ids that Iceberg reserves for them.
     """
 
     id_column: str | None
@@ -49,7 +48,7 @@ class RowIds:
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, str]) -> RowIds | None:
-        """As a table's properties say; None where readers cannot rely on row ids."""
+        """The columns named in the table's properties; None if row tracking is not enabled."""
         if configuration.get(_ENABLED, "").lower() != "true":
             return None
         return cls(
@@ -60,12 +59,12 @@ class RowIds:
 
     @property
     def fields(self) -> tuple[StructField, ...]:
-        """What to read of data files beside the columns of the table."""
+        """The columns to read from data files in addition to the table's."""
         return tuple(StructField(name, LONG) for name in (self.id_column, self.version_column) if name)
 
     @property
     def written_fields(self) -> tuple[StructField, ...]:
-        """What new data files hold beside the columns of the table: the same ``fields``, with their ids where they have some.
+        """The columns to write to new data files in addition to the table's: ``fields``, with field ids if required.
 
         RFC: delta-io/delta, protocol_rfcs/iceberg-compat-v3.md.
         """
@@ -81,9 +80,9 @@ class RowIds:
         """Id and version of each row; NULL where the log does not record them.
 
         Args:
-            rows: With ``fields`` and ``ROW_INDEX``.
-            base_row_id: The file's ``baseRowId``.
-            default_version: The file's ``defaultRowCommitVersion``.
+            rows: Rows with ``fields`` and ``ROW_INDEX``.
+            base_row_id: ``baseRowId`` of the file.
+            default_version: ``defaultRowCommitVersion`` of the file.
         """
         ids: pa.Int64Array = pc.add(rows[ROW_INDEX], pa.scalar(base_row_id, pa.int64()))
         versions: pa.Int64Array = pa.repeat(pa.scalar(default_version, pa.int64()), rows.num_rows)

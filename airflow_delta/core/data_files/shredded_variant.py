@@ -1,4 +1,4 @@
-"""Variants of which parts are stored in typed columns (shredded), put together again in the binary encoding.
+"""Reassembles shredded variants, parts of which are stored in typed columns, to the binary encoding.
 
 https://github.com/apache/parquet-format/blob/master/VariantShredding.md and VariantEncoding.md beside it.
 """
@@ -23,14 +23,14 @@ _MAX_SHORT_STRING = 63
 _MAX_SMALL_COUNT = 255
 _VERSION = 1
 
-_Ids = Mapping[bytes, int]  # of the field names in a variant's dictionary
+_Ids = Mapping[bytes, int]  # ids of the field names in a variant's dictionary
 _Values = list[bytes | None]
 
 _kinds = pa.types
 
 
 def is_shredded(stored: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a column of a data file holds variants with typed parts."""
+    """Whether a column of a data file contains shredded variants."""
     return target == VARIANT_TYPE and _kinds.is_struct(stored) and stored.get_field_index(TYPED_VALUE) >= 0
 
 
@@ -38,7 +38,7 @@ def unshredded(variants: pa.StructArray) -> pa.StructArray:
     """The variants as ``VARIANT_TYPE``.
 
     Raises:
-        pa.ArrowInvalid: The parts make no variant.
+        pa.ArrowInvalid: The parts do not form valid variants.
     """
     try:
         metadata = pc.struct_field(variants, "metadata").cast(pa.binary())
@@ -48,7 +48,7 @@ def unshredded(variants: pa.StructArray) -> pa.StructArray:
             if encoded_metadata is not None
         }
         dictionaries = [ids.get(encoded_metadata, _NO_IDS) for encoded_metadata in metadata.to_pylist()]
-        # A variant that is missing although its column is not NULL is the variant NULL.
+        # A missing variant in a column that is not NULL is the variant null.
         values = pa.array([variant or _NULL for variant in _rebuilt(variants, dictionaries)], pa.binary())
     except (IndexError, KeyError, OverflowError, ValueError) as error:
         raise pa.ArrowInvalid(f"a shredded variant cannot be put together: {error}") from error
@@ -60,7 +60,7 @@ _NO_IDS: _Ids = {}
 
 
 def _rebuilt(group: pa.StructArray, dictionaries: Sequence[_Ids]) -> _Values:
-    """The encoded value of each row of a group of ``value`` and ``typed_value``; None where it is missing."""
+    """The encoded value of each row of a group with ``value`` and ``typed_value``; None if missing."""
     parts = dict(zip((field.name for field in group.type), group.flatten(), strict=True))
     rest: _Values = parts["value"].cast(pa.binary()).to_pylist() if "value" in parts else [None] * len(group)
     typed = parts.get(TYPED_VALUE)
@@ -129,7 +129,7 @@ def _fields_of(value: bytes, ids: _Ids) -> dict[bytes, bytes]:
     start = 1 + count_size + count * id_size
     offsets = _numbers(value, start, count + 1, size)
     content = value[start + (count + 1) * size :]
-    # Values stand in any order, each up to the next one.
+    # Values may be in any order; each ends where the next one begins.
     ends = dict(pairwise(sorted({*offsets})))
     names = {number: name for name, number in ids.items()}
     return {names[number]: content[at : ends[at]] for number, at in zip(numbers, offsets, strict=False)}
@@ -148,7 +148,7 @@ def _primitives(typed: pa.Array) -> _Values:
     prefix, kept = _fixed_width(kind)
     buffer, width = typed.buffers()[1], kind.bit_width // 8
     starts = range(typed.offset * width, (typed.offset + len(typed)) * width, width)
-    # Both formats are little-endian; a decimal of few digits loses bytes that only repeat its sign.
+    # Both formats are little-endian; a decimal of few digits drops bytes that only repeat its sign.
     places = zip(starts, typed.is_valid().to_pylist(), strict=True)
     return [prefix + buffer[start : start + kept].to_pybytes() if valid else None for start, valid in places]
 
@@ -164,7 +164,7 @@ def _encoded_texts(typed: pa.Array, number: int) -> _Values:
 
 @cache
 def _fixed_width(kind: pa.DataType) -> tuple[bytes, int]:
-    """What stands before a value of this type, and how many of its bytes follow."""
+    """The header byte of a value of this type, and the number of bytes that follow it."""
     if _kinds.is_decimal128(kind):
         decimal, size = next(
             layout for digits, layout in ((9, (8, 4)), (18, (9, 8)), (38, (10, 16))) if kind.precision <= digits
@@ -188,7 +188,7 @@ def _fixed_width(kind: pa.DataType) -> tuple[bytes, int]:
 
 
 def _ids(metadata: bytes) -> _Ids:
-    """The field names of a variant's dictionary, and their numbers."""
+    """The field names in a variant's dictionary, with their ids."""
     if not metadata or metadata[0] & 15 != _VERSION:
         raise ValueError("the metadata is of an unknown version")
     size = (metadata[0] >> 6) + 1
@@ -213,7 +213,7 @@ def _offsets(values: Sequence[bytes], size: int) -> bytes:
 
 
 def _width(largest: int) -> int:
-    """The number of bytes that hold a number."""
+    """The number of bytes needed for a number."""
     return max(1, (largest.bit_length() + 7) // 8)
 
 

@@ -1,8 +1,8 @@
-"""Statistics of a data file, as the log's JSON: from its footer, plus what only the rows show.
+"""Statistics of a data file as JSON of the log: from its footer, and from its rows what the footer lacks.
 
-A Parquet writer keeps least and greatest values, and counts NULLs, while it encodes: reading them from the footer costs
-nothing beside the writing. What footers lack is computed from the batches: how many lists and maps are NULL, and whether
-floats are NaN, which Spark orders above all numbers and Arrow's footers pass over.
+A Parquet writer computes minima, maxima and NULL counts while it encodes: reading them from the footer costs nearly nothing.
+What footers lack is computed from the batches: how many lists and maps are NULL, and whether floats are NaN, which Spark orders
+above all numbers and Arrow's footers ignore.
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
 """
@@ -26,16 +26,16 @@ from airflow_delta.core.schema.data_types import VARIANT
 __all__ = ["RowObserver", "StatisticsSelection", "footer_statistics"]
 
 _NO_BOUNDS: Bounds = (None, None)
-_VARIANT_MEMBER = "metadata"  # the one that every variant has, shredded or not
+_VARIANT_MEMBER = "metadata"  # every variant has this member, shredded or not
 
 
 class RowObserver:
-    """What statistics need to know of the rows beside the footer; feed it every batch of the file.
+    """Collects what statistics need in addition to the footer; must get every batch of the file.
 
     Args:
         schema: The columns of the file.
-        selection: The table's choice of columns.
-        unbounded: Leaf columns (physical paths) whose bounds the footer lacks: they are taken from the rows.
+        selection: The columns that get statistics.
+        unbounded: Leaf columns (physical paths) without bounds in the footer, whose bounds are taken from the rows.
     """
 
     def __init__(self, schema: StructType, selection: StatisticsSelection, unbounded: Collection[Path] = ()) -> None:
@@ -46,7 +46,7 @@ class RowObserver:
         self._bounds: dict[Path, tuple[Any, Any]] = dict.fromkeys(unbounded, (None, None))
 
     def observe(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Look at rows that have the columns of the schema, by their physical names."""
+        """Process rows that have the columns of the schema, with physical names."""
         for path in self._null_counts:
             self._null_counts[path] += _leaf_values(batch, path).null_count
         for path in self._floats - self._with_nan:
@@ -58,16 +58,16 @@ class RowObserver:
                 self._bounds[path] = found if known[0] is None else (min(known[0], found[0]), max(known[1], found[1]))
 
     def bounds(self, path: Path) -> tuple[Any, Any] | None:
-        """The least and the greatest value, as Parquet stores them; None where they are unknown, or NaN is among them."""
+        """Minimum and maximum, as Parquet stores them; None if unknown, or if there are NaN values."""
         low, high = self._bounds.get(path, (None, None))
         return None if low is None or path in self._with_nan else (low, high)
 
     def null_count(self, path: Path) -> int | None:
-        """How many lists or maps were NULL; None for other columns."""
+        """How many lists or maps are NULL; None for other columns."""
         return self._null_counts.get(path)
 
     def is_without_nan(self, path: Path) -> bool:
-        """Whether this column of floats was observed, and held no NaN."""
+        """Whether this floating-point column was observed, and has no NaN."""
         return path in self._floats and path not in self._with_nan
 
 
@@ -79,28 +79,28 @@ def footer_statistics(
     *,
     unreadable: Collection[int] = (),
 ) -> str:
-    """The statistics of a file as the JSON text of an ``add`` action.
+    """The statistics of a file as the JSON text in an ``add`` action.
 
-    Bounds are left out where the footer has none or cannot be trusted with them (INT96; floats that may be NaN; a column of
-    another type than the table's), never guessed.
+    Bounds are left out if the footer has none, or cannot be trusted with them (INT96; floats that may be NaN; a column of
+    another type than the table's); they are never guessed.
 
     Args:
         metadata: The footer.
-        schema: The table's schema without partition columns; its columns have their physical names in the file and in the text.
-        selection: The table's choice of columns.
-        observer: What was seen of the file's rows, when they were seen.
-        unreadable: Columns of which the footer says nothing, by their numbers in it: of a file that was not just written here,
-            Arrow must not be asked for the ``unreadable`` ones of ``ForeignFooter``.
+        schema: The table's schema without partition columns; the file and the statistics use physical names.
+        selection: The columns that get statistics.
+        observer: What was collected from the rows, if they were read.
+        unreadable: Indexes of leaf columns to ignore in the footer. For files not just written here, pass
+            ``ForeignFooter.unreadable``: Arrow must not be asked for those.
     """
     columns = _column_indexes(metadata)
-    arrow = pa.struct(list(metadata.schema.to_arrow_schema()))  # once: it takes as long as the file is wide
-    trusts_floats = (metadata.created_by or "").startswith("parquet-mr")  # keeps NaN, in Java's order: the same as Spark's
+    arrow = pa.struct(list(metadata.schema.to_arrow_schema()))  # once: wide files take long
+    trusts_floats = (metadata.created_by or "").startswith("parquet-mr")  # keeps NaN, in Spark's order
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     null_counts: dict[str, Any] = {}
     for path, kind in selection.physical_leaves(schema):
         null_count = None if observer is None else observer.null_count(path)
-        # That a variant is NULL shows in its members; its bounds are not needed here.
+        # Whether a variant is NULL shows in its members; bounds are not needed.
         index = columns.get(".".join((*path, _VARIANT_MEMBER) if kind == VARIANT else path))
         if index is not None and index not in unreadable:
             chunks = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
@@ -120,7 +120,7 @@ def footer_statistics(
 
 
 def _stored_bounds(values: Any) -> tuple[Any, Any] | None:
-    """The least and the greatest value as Parquet stores them; None when all are NULL."""
+    """Minimum and maximum as Parquet stores them; None if all values are NULL."""
     kind = values.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         values = values.cast(pa.int32() if pa.types.is_date(kind) else pa.int64())
@@ -138,12 +138,12 @@ def _is_float(kind: DataType) -> bool:
 
 def _leaf_values(batch: pa.RecordBatch | pa.Table, path: Path) -> Any:
     column = batch.column(path[0])
-    # A member of a struct that is NULL counts as NULL.
+    # Fields of a NULL struct count as NULL.
     return column if len(path) == 1 else pc.struct_field(column, list(path[1:]))
 
 
 def _column_indexes(metadata: pq.FileMetaData) -> dict[str, int]:
-    """Column numbers by dotted path, less those that two columns share (``a.b`` beside the ``b`` of ``a``)."""
+    """Column indexes by dotted path, without paths that are ambiguous (a column ``a.b`` beside the field ``b`` of ``a``)."""
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     indexes = {path: index for index, path in enumerate(paths)}
     if len(indexes) == len(paths):
@@ -152,7 +152,7 @@ def _column_indexes(metadata: pq.FileMetaData) -> dict[str, int]:
 
 
 def _type_in(kind: Any, path: Path) -> pa.DataType | None:
-    """The type of what lies in a struct by this path; None where there is nothing."""
+    """The type at this path inside of a struct; None if the path does not exist."""
     for name in path:
         index = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
         if index < 0:
@@ -168,7 +168,7 @@ def _null_count(chunks: list[Any]) -> int | None:
 
 
 def _bounds(chunks: list[Any], kind: DataType, string_prefix_length: int) -> Bounds:
-    """The bounds over all row groups: none when one of them has values but no bounds."""
+    """The bounds over all row groups; none if one of them has values but no bounds."""
     if any(chunk is None or not (chunk.has_min_max or chunk.num_values == 0) for chunk in chunks):
         return _NO_BOUNDS
     bounded = [(chunk.min_raw, chunk.max_raw) for chunk in chunks if chunk.has_min_max]
@@ -182,7 +182,7 @@ def _bounds(chunks: list[Any], kind: DataType, string_prefix_length: int) -> Bou
 
 
 def _put(tree: dict[str, Any], path: Path, leaf: Any) -> None:
-    """Keep a leaf's JSON text at its place; None leaves the place out."""
+    """Store a leaf's JSON text at its path; None stores nothing."""
     if leaf is None:
         return
     for name in path[:-1]:
@@ -191,7 +191,7 @@ def _put(tree: dict[str, Any], path: Path, leaf: Any) -> None:
 
 
 def _json(tree: Any) -> str:
-    """JSON of a tree whose leaves are JSON already: decimals keep all their digits so."""
+    """JSON of a tree whose leaves are JSON texts, so that decimals keep all their digits."""
     if not isinstance(tree, dict):
         return str(tree)
     members = (f"{json.dumps(name, ensure_ascii=False)}:{_json(value)}" for name, value in tree.items())

@@ -1,6 +1,6 @@
-"""Bounds as the log's JSON spells them: each value as JSON text, rounded outward where the log is coarser than the column.
+"""Bounds as JSON of the log: each value as JSON text, rounded outward if the log is less precise than the column.
 
-A bound that JSON, or the readers of it, cannot say (no number, a year of five digits) is None: it is left out.
+A bound that JSON or its readers cannot represent (not a number, a year of five digits) becomes None, and is left out.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ def bounds_text(low: Any, high: Any, data_type: DataType, string_prefix_length: 
     """The JSON text of a column's least and greatest value.
 
     Args:
-        low: As Parquet stores it: days, microseconds, the digits of a decimal as an integer or as big-endian bytes, UTF-8.
-        high: The same.
+        low: The minimum as Parquet stores it: days, microseconds, the unscaled value of a decimal as an integer or as
+            big-endian bytes, UTF-8.
+        high: The maximum, likewise.
         data_type: Type of the column.
-        string_prefix_length: Length to which strings are cut, in UTF-16 units.
+        string_prefix_length: Length to which strings are truncated, in UTF-16 code units.
 
     Returns:
-        Texts, each None when it cannot be said; both None for types without an order in the log (booleans, bytes).
+        Two texts, each None if it cannot be represented; both None for types without an order in the log (booleans, binary).
     """
     match data_type:
         case PrimitiveType("byte" | "short" | "integer" | "long"):
@@ -56,12 +57,12 @@ def bounds_text(low: Any, high: Any, data_type: DataType, string_prefix_length: 
 
 
 def unscaled(stored: int | bytes) -> int:
-    """The digits of a decimal that Parquet stores as an integer or as big-endian bytes."""
+    """The unscaled value of a decimal that Parquet stores as an integer or as big-endian bytes."""
     return stored if isinstance(stored, int) else int.from_bytes(stored, "big", signed=True)
 
 
 def low_prefix(text: str, units: int) -> str:
-    """The longest prefix of at most ``units`` UTF-16 units that splits no character; never greater than ``text``."""
+    """The longest prefix of at most ``units`` UTF-16 code units that splits no character; never greater than ``text``."""
     count = 0
     for position, character in enumerate(text):
         count += 2 if ord(character) > _BMP_END else 1
@@ -71,9 +72,10 @@ def low_prefix(text: str, units: int) -> str:
 
 
 def high_prefix(text: str, units: int) -> str | None:
-    """``text``, or when that is longer than ``units`` a short text that is not less; None when there is none.
+    """``text``, or if it is longer than ``units`` code units, a short text that is not less; None if no such text exists.
 
-    The prefix gets a character greater than the one cut off. Where there is none, it is extended, up to double length.
+    The last character of the prefix is replaced by a greater one. If that is impossible, the prefix is extended, up to double
+    length.
     """
     prefix = low_prefix(text, units)
     if prefix == text:
@@ -87,7 +89,7 @@ def high_prefix(text: str, units: int) -> str | None:
 
 
 def _float_text(value: float) -> str | None:
-    # Readers disagree on the order and the spelling of NaN and the infinities, and such bounds would prune nothing.
+    # Readers disagree on order and spelling of NaN and infinities, and such bounds would skip no file.
     return repr(value) if math.isfinite(value) else None
 
 
@@ -101,7 +103,7 @@ def _decimal_text(digits: int, scale: int) -> str:
 def _string_text(stored: bytes, prefix: Callable[[str], str | None]) -> str | None:
     try:
         text = prefix(stored.decode())
-    except UnicodeDecodeError:  # a writer cut its own statistics inside a character
+    except UnicodeDecodeError:  # a writer truncated its own statistics inside a character
         return None
     return None if text is None else json.dumps(text, ensure_ascii=False)
 

@@ -1,6 +1,6 @@
-"""Which columns of a table have statistics, and how long their strings are: the table's ``delta.dataSkipping*`` properties.
+"""Which columns have statistics, and to what length strings are cut: the table's ``delta.dataSkipping*`` properties.
 
-And which have Bloom filters, that are statistics in the data files themselves.
+Also which columns have Bloom filters, a kind of statistics inside the data files.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NUMBER = re.compile(r"-?\d{1,18}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsSelection:
-    """What the table's properties say about statistics. Spark: ``StatisticsCollection``.
+    """The table's properties about statistics. Spark: ``StatisticsCollection``.
 
     Attributes:
         indexed_columns: Number of leaf columns, in schema order, that have statistics; -1 for all.
-        columns: Columns that have statistics, instead of the first ones: each with all its leaves; None when not set.
-        string_prefix_length: Length to which bounds of strings are cut, in UTF-16 units.
+        columns: Columns that have statistics with all their leaves, instead of the first ones; None when not set.
+        string_prefix_length: Length to which bounds of strings are truncated, in UTF-16 code units.
         indexed: Which columns have Bloom filters.
     """
 
@@ -44,7 +44,7 @@ class StatisticsSelection:
 
     @classmethod
     def from_properties(cls, configuration: Mapping[str, str]) -> StatisticsSelection:
-        """The selection that a table's properties make; a property that is not a number in its range counts as absent."""
+        """The selection in a table's properties; a property that is not a number in its valid range counts as absent."""
         names = configuration.get(_STATS_COLUMNS)
         return cls(
             indexed_columns=_number(configuration.get(_INDEXED_COLUMNS, ""), _ALL, _DEFAULT_INDEXED_COLUMNS),
@@ -54,15 +54,15 @@ class StatisticsSelection:
         )
 
     def leaves(self, schema: StructType) -> tuple[tuple[Path, DataType], ...]:
-        """The selected leaf columns: members of structs singly, lists and maps as one leaf.
+        """The selected leaf columns: fields of structs separately, lists and maps as one leaf each.
 
         Args:
-            schema: The columns of the data files, so without partition columns.
+            schema: The columns of the data files, without partition columns.
         """
         return tuple((path, kind) for path, _, kind in self._selected(schema))
 
     def physical_leaves(self, schema: StructType) -> tuple[tuple[Path, DataType], ...]:
-        """``leaves`` with the paths that they have in data files and statistics, which are the same without column mapping."""
+        """``leaves`` with physical paths, as in data files and statistics; without column mapping both paths are the same."""
         return tuple((path, kind) for _, path, kind in self._selected(schema))
 
     def _selected(self, schema: StructType) -> Iterator[_Leaf]:

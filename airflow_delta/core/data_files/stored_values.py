@@ -1,8 +1,8 @@
-"""Values of a table's column as a data file stores them, bit by bit: what the file's Bloom filters were asked to remember.
+"""Values of a table's column in the exact form that a data file stores, for lookups in the file's Bloom filters.
 
-Only where equal values have equal bits, and where a file's type admits no doubt. Everything else has no stored form here:
-floats (0.0 and -0.0), INT96, times of another unit, decimals of another scale, unsigned integers, texts with a collation, and
-CHAR, which readers pad.
+Only for types in which equal values have equal bits, and that the file's types represent unambiguously. Everything else has no
+stored form here: floats (0.0 and -0.0), INT96, timestamps of another unit, decimals of another scale, unsigned integers,
+strings with a collation, and CHAR, which readers pad.
 
 Specification: apache/parquet-format, Encodings.md, "Plain encoding"; LogicalTypes.md.
 """
@@ -30,9 +30,9 @@ class StoredType(NamedTuple):
     """The type of a column in a Parquet file.
 
     Attributes:
-        physical: As Parquet names it.
-        logical: The annotation, as JSON.
-        length: Bytes of a value of ``FIXED_LEN_BYTE_ARRAY``.
+        physical: Parquet's name of the physical type.
+        logical: The logical type annotation, as JSON.
+        length: Length in bytes of a ``FIXED_LEN_BYTE_ARRAY`` value.
     """
 
     physical: str
@@ -41,32 +41,32 @@ class StoredType(NamedTuple):
 
     @classmethod
     def of(cls, column: pq.ColumnSchema) -> StoredType:
-        """That of a column."""
+        """The type of a column."""
         return cls(column.physical_type, column.logical_type.to_json(), column.length or 0)
 
 
 def has_stored_form(field: StructField) -> bool:
-    """Whether values of a column can be looked up in filters at all."""
+    """Whether values of the column can be looked up in filters at all."""
     kind = field.type
     is_simple = kind in (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ) or isinstance(kind, DecimalType)
     return is_simple and not has_char(field) and _COLLATIONS not in field.metadata
 
 
 def looked_up_type(kind: DataType) -> pa.DataType:
-    """The Arrow type in which values of a column are looked up: all integers as longs."""
+    """The Arrow type in which values of a column are looked up: int64 for all integers."""
     return arrow_type(LONG if kind in INTEGERS else kind)
 
 
 def stored_values(values: pa.Array, kind: DataType, stored: StoredType) -> pa.Array | None:
-    """The values as such a column stores them, for ``xx_hash.hashes``; None where that is not known.
+    """The values as such a column stores them, for ``xx_hash.hashes``; None if that is unknown.
 
     Args:
-        values: In ``looked_up_type``.
-        kind: The table's type.
-        stored: The file's.
+        values: Values of type ``looked_up_type``.
+        kind: The column's type in the table.
+        stored: The column's type in the file.
 
     Returns:
-        ``uint32``, ``uint64`` or ``binary``; NULL in the place of values that such a column cannot hold.
+        ``uint32``, ``uint64`` or ``binary``; NULL for values that such a column cannot hold.
     """
     logical = json.loads(stored.logical)
     name = logical.get("Type")
@@ -95,7 +95,7 @@ def _integers(values: pa.Array, physical: str) -> pa.Array | None:
 
 def _decimals(values: pa.Array, kind: DecimalType, stored: StoredType, logical: Mapping[str, Any]) -> pa.Array | None:
     if (logical.get("precision"), logical.get("scale")) != (kind.precision, kind.scale):
-        return None  # widened since, say
+        return None  # for example, widened since
     if stored.physical in ("INT32", "INT64") and kind.precision <= _MOST_DIGITS_OF_LONG:
         unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), values.buffers(), offset=values.offset)
         return _integers(unscaled.cast(pa.int64()), stored.physical)
@@ -106,5 +106,5 @@ def _decimals(values: pa.Array, kind: DecimalType, stored: StoredType, logical: 
 
 
 def _least_bytes(precision: int) -> int:
-    """Bytes that hold every number of so many digits, with its sign."""
+    """Bytes needed for every number with this many digits, and its sign."""
     return -(-(int(10**precision - 1).bit_length() + 1) // 8)

@@ -1,4 +1,4 @@
-"""Statistics of a file that gets a deletion vector: they still speak of all its rows, and must say so.
+"""Statistics of a file that gets a deletion vector: they still describe all its rows, and must say so.
 
 Protocol: PROTOCOL.md, "Per-file Statistics", "Writer Requirement for Deletion Vectors".
 """
@@ -12,11 +12,11 @@ from airflow_delta.core.json_text import parse_json
 
 
 def with_wide_bounds(stats: str | None, num_records: int) -> str:
-    """A file's statistics with the number of its physical rows, and with bounds that need not be values of a live row.
+    """A file's statistics with its number of physical rows, and bounds marked as wide (``tightBounds`` false).
 
     Args:
-        stats: The JSON text of the ``add``; what cannot be read is dropped.
-        num_records: Rows in the file, deleted ones included: readers of a file with a deletion vector must know them.
+        stats: The JSON text of the ``add``; unreadable parts are dropped.
+        num_records: Rows in the file, including deleted ones; readers of deletion vectors need this number.
     """
     try:
         found = parse_json(stats or "{}", number=_Number)
@@ -30,7 +30,7 @@ _REPLACED = frozenset({"numRecords", "tightBounds"})
 
 
 class _Number(str):
-    """A number as it was written: a decimal keeps all its digits so."""
+    """A number in its original spelling, so that a decimal keeps all its digits."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
-"""Writing one data file, as Spark would have written it.
+"""Writes one data file as Spark would write it.
 
-Types, list and map names, and key-value metadata are Spark's, so that every reader sees the table's types exactly.
+Types, names in lists and maps, and key-value metadata are Spark's, so that every reader sees exactly the table's types.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from airflow_delta.core.storage.storage_failures import read_data
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 
 _SPARK_VERSION = b"4.2.0"
-"""The Spark whose rules the file follows (calendar, decimals, names), not one that wrote it."""
+"""The version of Spark whose rules the file follows (calendar, decimals, names), although Spark did not write it."""
 
 _ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 128 << 20
-"""Of Arrow memory; parquet-mr's limit is the same, of encoded bytes."""
+"""Bytes of Arrow memory; parquet-mr has the same limit, in encoded bytes."""
 
 _DEFAULT_SELECTION = StatisticsSelection()
 _WRITES_FILTERS = is_at_least(pa.__version__, (24, 0))
@@ -53,13 +53,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A data file that is there and complete.
+    """A complete data file.
 
     Attributes:
-        path: As it was named to the filesystem.
-        size: Bytes.
-        num_records: Rows.
-        stats: Statistics as the JSON text of an ``add`` action.
+        path: Its path in the filesystem.
+        size: Size in bytes.
+        num_records: Number of rows.
+        stats: Statistics as the JSON text for an ``add`` action.
     """
 
     path: str
@@ -69,20 +69,20 @@ class WrittenFile:
 
 
 class DataFileWriter:
-    """Writes batches into one new Parquet file; as a context manager, an error inside leaves no file.
+    """Writes batches to one new Parquet file; if used as a context manager, an error inside the block leaves no file.
 
-    Rows are buffered up to one row group. The file is created with the first of them, so that no rows make no file.
+    Rows are buffered up to one row group. The file is created with the first row group, so that without rows there is no file.
 
     Args:
         filesystem: Where to write.
-        path: The file: a name that no other attempt uses.
-        schema: The table's schema without partition columns; mapped columns are stored under their physical names, with their
+        path: Path of the new file: a name that no other attempt uses.
+        schema: The table's schema without partition columns; with column mapping, columns are stored with physical names and
             ids. Columns of type void are left out, as Delta Lake does.
         compression: Parquet codec.
-        row_group_rows: Upper bound of the rows in a row group.
+        row_group_rows: Most rows in a row group.
         row_group_bytes: Bytes of Arrow memory after which a row group ends.
         selection: Which columns get statistics.
-        table: Name of the table, for errors.
+        table: URI of the table, for errors.
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class DataFileWriter:
             raise
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; their columns are conformed to the schema (by name, lossless casts).
+        """Append rows; their columns are conformed to the schema (by name, with lossless casts).
 
         Raises:
             SchemaMismatchError: A column has another type.
-            ConstraintViolatedError: NULL in a column that is NOT NULL.
+            ConstraintViolatedError: A NOT NULL column contains NULL.
         """
         try:
             conformed = conform(batch, self._arrow_schema)
@@ -162,11 +162,11 @@ class DataFileWriter:
 
     @property
     def flushed_bytes(self) -> int:
-        """Bytes of the row groups that are complete: how large the file has become, less what is buffered."""
+        """Bytes of the completed row groups: the size of the file so far, without buffered rows."""
         return 0 if self._sink is None else int(self._sink.tell())
 
     def close(self) -> WrittenFile | None:
-        """Complete the file; None, and no file, when there were no rows. A second call gives the same answer."""
+        """Complete the file; returns None, and leaves no file, if there were no rows. A second call returns the same."""
         if self._buffered:
             self._flush()
         if self._sink is not None and self._written is None:
@@ -178,11 +178,11 @@ class DataFileWriter:
         return self._written
 
     def abort(self) -> None:
-        """Give up: no file is left, and no error raised."""
+        """Give up: leaves no file, and raises no error."""
         if self._sink is None:
             return
         if self._parquet is not None:
-            with suppress(pa.ArrowException, OSError, RuntimeError):  # the last: a writer that has failed has no footer
+            with suppress(pa.ArrowException, OSError, RuntimeError):  # RuntimeError: a failed writer has no footer
                 self._parquet.close()
         with suppress(pa.ArrowException, OSError):
             self._sink.close()
@@ -196,7 +196,7 @@ class DataFileWriter:
             self._sink = self._filesystem.open_output_stream(self._path)
         try:
             self._write_row_group(rows, self._sink)
-        except pa.ArrowInvalid as error:  # a NULL inside a struct or list that takes none
+        except pa.ArrowInvalid as error:  # NULL inside a struct or list that does not allow it
             raise SchemaMismatchError(table=self._table, differences=(str(error),)) from error
         self._buffered, self._buffered_rows, self._buffered_bytes = [], 0, 0
 
@@ -208,12 +208,12 @@ class DataFileWriter:
         self._parquet.write_table(rows, row_group_size=self._row_group_rows)
 
     def _filters(self, rows: pa.Table, schema: StructType, plain: Collection[str]) -> Mapping[str, Mapping[str, float]]:
-        """The Bloom filters of row groups like this one, by physical name, as Arrow takes them.
+        """The Bloom filters for a row group like this one, by physical name, as Arrow's options.
 
         Args:
             rows: The row group.
             schema: Its columns.
-            plain: Those in which values hardly repeat.
+            plain: Columns in which values hardly repeat.
         """
         indexed = self._selection.indexed
         names = [physical_name(field) for field in indexed.fields(schema)]
@@ -229,14 +229,14 @@ class DataFileWriter:
         }
 
     def _complete(self) -> pq.FileMetaData:
-        """Write what comes behind the rows; gives the footer."""
+        """Write the footer, and return it."""
         if self._parquet is not None:
             self._parquet.close()
         return self._footers[0]
 
     @property
     def _described(self) -> StructType:
-        """The columns that the file holds."""
+        """The columns in the file."""
         return self._schema
 
 
@@ -253,11 +253,11 @@ def parquet_writer(
 
     Args:
         sink: Where to write.
-        schema: The columns: no void ones.
+        schema: The columns, without void ones.
         compression: Parquet codec.
-        footers: Takes the footer when the file is complete.
-        plain: Columns that are written without a dictionary.
-        filters: Columns that get Bloom filters, with Arrow's options of these.
+        footers: The footer is appended to this list when the file is complete.
+        plain: Columns to write without a dictionary.
+        filters: Columns that get Bloom filters, with Arrow's options for them.
     """
     columns = writing_schema(schema)
     writer = pq.ParquetWriter(
@@ -265,12 +265,12 @@ def parquet_writer(
         columns,
         compression=compression,
         use_dictionary=[path for path, name in _leaves(columns) if name not in plain] if plain else True,
-        # Spark reads no blob of Arrow's, and INT32/INT64 decimals are what it writes and reads fastest.
+        # Spark does not read Arrow's schema blob, and writes decimals as INT32/INT64, which it reads fastest.
         store_schema=False,
         store_decimal_as_integer=True,
         write_page_index=True,
         metadata_collector=footers,
-        **({"bloom_filter_options": filters} if filters else {}),  # pyarrow 23 does not know the word
+        **({"bloom_filter_options": filters} if filters else {}),  # pyarrow 23 lacks this option
     )
     described = schema_json(physical_schema(schema)).encode()
     writer.add_key_value_metadata({SPARK_VERSION_KEY: _SPARK_VERSION, SPARK_SCHEMA_KEY: described})
@@ -278,7 +278,7 @@ def parquet_writer(
 
 
 def _leaves(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """The paths of the leaves in a Parquet file, each with the name of its column."""
+    """The paths of the leaves in a Parquet file, each with the name of its top-level column."""
     for field in schema:
         buffer = pa.BufferOutputStream()
         if pa.types.is_nested(field.type):
@@ -290,7 +290,7 @@ def _leaves(schema: pa.Schema) -> Iterator[tuple[str, str]]:
 
 
 def storable(schema: StructType) -> StructType:
-    """The schema without columns that hold nothing but NULL, which Parquet has no type for."""
+    """The schema without columns that can only be NULL, for which Parquet has no type."""
     return StructType(
         tuple(
             replace(field, type=storable(field.type)) if isinstance(field.type, StructType) else field
@@ -308,17 +308,17 @@ def describe_file(
     *,
     table: str = "the table",
 ) -> WrittenFile:
-    """A file that another engine (Spark) wrote, by its footer: size, rows, statistics.
+    """Size, rows and statistics of a file that another engine (Spark) wrote, from its footer.
 
     Args:
-        filesystem: Where the file lies.
-        path: The file, as the filesystem names it.
+        filesystem: Filesystem of the file.
+        path: Path of the file in it.
         schema: The table's schema without partition columns.
         selection: Which columns get statistics.
-        table: Name of the table, for errors.
+        table: URI of the table, for errors.
 
     Raises:
-        CorruptDataFileError: The file is missing or no Parquet.
+        CorruptDataFileError: The file is missing or not Parquet.
     """
 
     def read() -> WrittenFile:

@@ -1,4 +1,4 @@
-"""ZeroMQ's base 85, in which the log spells bytes: five characters are four bytes. See https://rfc.zeromq.org/spec/32/."""
+"""Z85, ZeroMQ's base-85 encoding, for bytes in the log: five characters for four bytes; https://rfc.zeromq.org/spec/32/."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _MAX_WORD = (1 << 32) - 1
 
 
 def z85_encoded(content: bytes) -> str:
-    """The bytes as text; zeros fill them up to a multiple of four."""
+    """The bytes as text, padded with zeros to a multiple of four bytes."""
     padded = content + b"\0" * (-len(content) % 4)
     return "".join(_CHARACTERS[word // power % 85] for (word,) in struct.iter_unpack(">I", padded) for power in _POWERS)
 
 
 def z85_decoded(text: str) -> bytes:
-    """The bytes that a text spells.
+    """The bytes that a text encodes.
 
     Raises:
-        ValueError: The text spells none.
+        ValueError: The text is not valid Z85.
     """
     try:
         digits = [_DIGITS[character] for character in text]

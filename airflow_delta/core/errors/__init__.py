@@ -1,90 +1,90 @@
-"""Every error of the Delta log and of the transactions on it, as one tree.
+"""All errors of the Delta log and its transactions, as one class hierarchy.
 
 ::
 
     DeltaError
-    ├── TableNotFoundError             no Delta log under the path
-    ├── TableExistsError               a create met a table
-    ├── LocationNotEmptyError          a create met files of no table
+    ├── TableNotFoundError             no Delta log at the path
+    ├── TableExistsError               the table to be created exists already
+    ├── LocationNotEmptyError          the place of a new table holds other files
     ├── InvalidProtocolError           a protocol that contradicts itself
     ├── VersionNotFoundError           a version that the log does not hold
     ├── TimestampOutOfRangeError       a time before the first or after the last commit
-    ├── RunCommitNotFoundError         no commit of the run whose version was requested
-    ├── TableReplacedError             a pinned version that belonged to another table
-    ├── TablesInMotionError            no common point in time for all tables        (retryable)
+    ├── RunCommitNotFoundError         the task run whose version was requested has no commit
+    ├── TableReplacedError             another table is now in the place of a pinned one
+    ├── TablesInMotionError            no common point in time found for all tables  (retryable)
     ├── TokenHistoryLostError          commits among which a task's own could be were cleaned up
-    ├── CorruptLogError                a log file that cannot be read for what it should be
+    ├── CorruptLogError                a log file with invalid content
     │   ├── LogGapError                a commit file is missing between others
-    │   ├── StagedCommitDamagedError   the document of a staged commit
-    │   └── UnfinishedCommitError      an incomplete commit file                      (retryable)
-    ├── CorruptDataFileError           a data file that cannot be read for what the log says
-    │   └── MissingDataFileError       a data file that is not there
-    ├── ChangeDataNotRecordedError     changes of a version that kept no change data feed
-    ├── ChangeSchemaError              changes that another schema cannot show
-    ├── LegacyCalendarError            a data file with ancient dates of the Julian calendar
+    │   ├── StagedCommitDamagedError   the document of a staged commit is invalid
+    │   └── UnfinishedCommitError      an incomplete commit file                     (retryable)
+    ├── CorruptDataFileError           a data file that does not match the log
+    │   └── MissingDataFileError       a data file that does not exist
+    ├── ChangeDataNotRecordedError     the change data feed was not enabled at a version
+    ├── ChangeSchemaError              changes that do not fit the schema they are read with
+    ├── LegacyCalendarError            a data file with ancient dates in the Julian calendar
     ├── UnsupportedFeatureError
     │   ├── UnsupportedReaderFeatureError
     │   │   └── CatalogRequiredError   a catalog-managed table opened by its path
     │   └── UnsupportedWriterFeatureError
-    ├── TableRedirectedError           a table in whose place another one is to be used
+    ├── TableRedirectedError           a table that redirects to another one
     ├── UnsupportedStorageError        a filesystem without the guarantees that a log needs
-    ├── StorageAccessError             a storage that refused: no bucket, no permission
-    │   ├── CredentialsExpiredError    credentials that were valid once              (retryable)
-    │   └── StorageFullError           no space is left, nothing was written
-    ├── AccessDeniedError              a storage that refused a job
+    ├── StorageAccessError             the storage denied access: no bucket, no permission
+    │   ├── CredentialsExpiredError    the credentials are no longer valid           (retryable)
+    │   └── StorageFullError           no space is left; nothing was written
+    ├── AccessDeniedError              the storage denied access to a job
     ├── NotCatalogManagedError         a table opened through a catalog that does not manage it
-    ├── AnotherManagedTableError       a catalog manages another table than the one that lies there
-    ├── MaintenanceNotPermittedError   work on a catalog-managed table that is its catalog's
-    ├── CatalogAnswerError             a catalog that answers what cannot be
-    ├── CommitRefusedError             a commit that the catalog never takes
-    ├── PublishedCommitError           another file lies where a ratified commit is published
-    ├── PathOutsideTableError          a file outside of the table that names it
-    ├── StorageUnavailableError        a storage that does not answer                (retryable)
+    ├── AnotherManagedTableError       the catalog manages another table at this place
+    ├── MaintenanceNotPermittedError   the catalog does not permit this maintenance to clients
+    ├── CatalogAnswerError             an invalid answer of a catalog
+    ├── CommitRefusedError             the catalog will never accept this commit
+    ├── PublishedCommitError           another file is in the place of a ratified commit
+    ├── PathOutsideTableError          a table that names a file outside of its root
+    ├── StorageUnavailableError        the storage does not answer                   (retryable)
     ├── InvalidStatementError          an invalid statement
-    │   └── SqlTextError               a text outside of the grammar
-    ├── InvalidPredicateError          SQL text that is not a predicate on this table, or not decidable here
+    │   └── SqlTextError               SQL text that the grammar here does not cover
+    ├── InvalidPredicateError          not a predicate on this table, or not decidable here
     ├── AmbiguousColumnError           a name that differs in case from several columns
-    ├── InvalidSchemaError             a schema that cannot be read
-    ├── InvalidPartitionValueError     a partition value not of its column's type
-    │   └── UnwritablePartitionValueError  one without a text for the log
-    ├── UnsupportedTypeError           a type that Arrow or Delta does not have
-    ├── PackageTooOldError             a package older than the least one
+    ├── InvalidSchemaError             an invalid schema text
+    ├── InvalidPartitionValueError     a partition value that is not of its column's type
+    │   └── UnwritablePartitionValueError  a value that the log cannot represent
+    ├── UnsupportedTypeError           a type without a counterpart in Arrow or in Delta
+    ├── PackageTooOldError             an installed package that is too old
     ├── SchemaMismatchError            rows that do not fit the table
-    ├── ConstraintViolatedError        rows that break NOT NULL, an invariant or the replaced range
-    ├── InvalidTableDefinitionError    what no table can be
-    ├── RelativePathError              a table by a relative path, where nothing says what it is relative to
-    ├── InvalidTableChangeError        a change that the table, as it is, does not allow
-    ├── InvalidTablePropertyError      a property that does not exist, or cannot have the value
+    ├── ConstraintViolatedError        rows that violate NOT NULL, an invariant or replace_where
+    ├── InvalidTableDefinitionError    an invalid table definition
+    ├── RelativePathError              a relative path without a base to resolve it against
+    ├── InvalidTableChangeError        a change that the table in its present state does not allow
+    ├── InvalidTablePropertyError      an unknown table property, or an invalid value
     ├── FeatureDropError               a table feature that cannot be dropped, or not yet
     │   ├── FeatureDependencyError     other features require it
     │   └── FeatureInHistoryError      older versions use it
-    ├── IcebergCompatError             a table that cannot be read as an Iceberg table, as it says
-    ├── AppendOnlyTableError           a change of a table that only takes appends
-    ├── DuplicateActionError           one commit that names a file twice
-    ├── InvalidCommitError             one commit that breaks a rule of the protocol
+    ├── IcebergCompatError             the table violates its Iceberg compatibility
+    ├── AppendOnlyTableError           rows removed from or changed in an append-only table
+    ├── DuplicateActionError           a commit that names a file twice
+    ├── InvalidCommitError             a commit that breaks a rule of the protocol
     ├── MissingRecordCountError        an added file lacks its number of rows
-    ├── MultipleSourceRowsMatchedError a MERGE that is ambiguous
+    ├── MultipleSourceRowsMatchedError a MERGE whose result would be ambiguous
     ├── ExpectationFailedError         an expectation failed; nothing was committed
-    ├── RetentionTooShortError         a vacuum that would break readers
+    ├── RetentionTooShortError         a vacuum that could break readers
     ├── VacuumLiteImpossibleError      commits that a lite vacuum needs were cleaned up
-    ├── VacuumIncompleteError          the storage did not delete all files         (retryable)
-    ├── TableNotDeletedError           files of a dropped table that others may need
-    ├── DeletionIncompleteError        the storage did not delete a dropped table whole (retryable)
+    ├── VacuumIncompleteError          the storage did not delete all files          (retryable)
+    ├── TableNotDeletedError           files of a dropped table that may still be in use
+    ├── DeletionIncompleteError        not all files of a dropped table were deleted (retryable)
     ├── PinNotRegisteredError          a pin that could not be written beside its table
     ├── StagedCommitNotFoundError      nothing is staged under the id
     ├── StagedCommitExpiredError       a staged commit whose files may be gone
-    ├── StagedCommitOutdatedError      a staged commit that another commit forbids
+    ├── StagedCommitOutdatedError      a staged commit that conflicts with a later one
     ├── StagedCommitDiscardedError     a staged commit that was discarded
     ├── StagedCommitPublishedError     a staged commit that was published
-    ├── StagedCommitPendingError       a staged commit that is being published      (retryable)
-    ├── PublishIncompleteError         some tables of a set are published, some not (retryable)
+    ├── StagedCommitPendingError       a staged commit that is being published       (retryable)
+    ├── PublishIncompleteError         some tables of a set are published, some not  (retryable)
     ├── DataFilesMissingError          a version whose files were deleted
-    ├── LoadedFilesLostError           files that COPY INTO may have loaded before  (retryable)
-    ├── CloneTargetNotEmptyError       a clone that would hide rows
-    ├── NotConvertibleError            Parquet files that do not make up one table
-    ├── ManifestUnsupportedError       manifests would show wrong rows
-    ├── IcebergConversionError         a table of which no Iceberg metadata can be written
-    ├── CommitConflictError            a commit that won forbids this one           (retryable)
+    ├── LoadedFilesLostError           unknown which files COPY INTO has loaded      (retryable)
+    ├── CloneTargetNotEmptyError       a clone that would replace a table with rows
+    ├── NotConvertibleError            Parquet files that cannot form one table
+    ├── ManifestUnsupportedError       manifests would make readers see wrong rows
+    ├── IcebergConversionError         Iceberg metadata cannot be written for the table
+    ├── CommitConflictError            a concurrent commit conflicts with this one   (retryable)
     │   ├── ConcurrentWriteError
     │   ├── ProtocolChangedError
     │   ├── MetadataChangedError
@@ -93,12 +93,11 @@
     │   ├── ConcurrentAppendError
     │   ├── ConcurrentDeleteReadError
     │   └── ConcurrentDeleteDeleteError
-    ├── CommitAttemptsExhaustedError   others were faster each time                 (retryable)
-    └── CommitStateUnknownError        the answer was lost, and the log did not show the outcome (retryable)
+    ├── CommitAttemptsExhaustedError   other commits won every attempt               (retryable)
+    └── CommitStateUnknownError        no answer; unknown whether the commit exists  (retryable)
 
-Errors above the core (jobs, Airflow) hang off the same root. Each error is a keyword-only dataclass: its fields are what a
-program requests, its text is what a person reads and ends in a remedy, and both survive pickling and the JSON of a job's
-result document.
+Errors of the layers above the core (jobs, Airflow) have the same root. Each error is a keyword-only dataclass: programs read
+its fields, people read its text, which ends in a remedy, and both survive pickling and the JSON of a job's result document.
 """
 
 from airflow_delta.core.errors.base import DeltaError

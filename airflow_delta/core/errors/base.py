@@ -1,4 +1,4 @@
-"""The root of all errors: what each one says, and how it travels as pickle and as JSON."""
+"""The root of all errors: their text and fields, and how they are serialized (pickle and JSON)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class DeltaError(Exception):
     """Base of every error of this project.
 
     Attributes:
-        code: Stable name of the error, as it stands in result documents and metrics.
-        retryable: Whether the same work can succeed when it is run again from the latest snapshot.
-        message: Text of the error; its braces name fields.
-        remedy: What the user can do; its braces name fields.
-        statement_place: Of one of several statements: which it is, and what those before it have committed.
+        code: Stable name of the error, as used in result documents and metrics.
+        retryable: Whether the same work may succeed when it is repeated on the latest snapshot.
+        message: Text of the error; names in braces are replaced by fields.
+        remedy: What the user can do; names in braces are replaced by fields.
+        statement_place: For a statement in a sequence: which one it is, and what the statements before it have committed.
     """
 
     code: ClassVar[str] = "DELTA_ERROR"
@@ -30,7 +30,7 @@ class DeltaError(Exception):
 
     def __init_subclass__(cls, *, is_variant: bool = False) -> None:
         super().__init_subclass__()
-        if is_variant:  # of a registered error, which it is rebuilt as
+        if is_variant:  # a subclass of a registered error, from whose code it is rebuilt
             return
         if cls.code in _REGISTRY:
             raise TypeError(f"{cls.__name__} reuses the code {cls.code} of {_REGISTRY[cls.code].__name__}")
@@ -65,7 +65,7 @@ class DeltaError(Exception):
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> DeltaError | None:
-        """The error that ``to_json`` described, or None when its code or its fields are not of this version of the package."""
+        """The error that ``to_json`` wrote; None if this version of the package does not know its code or its fields."""
         error = _REGISTRY.get(document["code"])
         if error is None:
             return None
@@ -82,7 +82,7 @@ class DeltaError(Exception):
 
 
 def _sentence(text: str) -> str:
-    """The text with one period at its end, where it does not end in another mark."""
+    """The text, with a period appended unless it already ends in a punctuation mark."""
     return text if text.endswith(("?", "...")) else f"{text.rstrip(' .;')}."
 
 

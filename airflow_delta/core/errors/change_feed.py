@@ -9,7 +9,7 @@ from airflow_delta.core.errors.base import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class ChangeDataNotRecordedError(DeltaError):
-    """The table did not record its changes. Spark: ``DELTA_MISSING_CHANGE_DATA``, ``DELTA_CHANGE_TABLE_FEED_DISABLED``."""
+    """The table did not record changes. Spark: ``DELTA_MISSING_CHANGE_DATA``, ``DELTA_CHANGE_TABLE_FEED_DISABLED``."""
 
     code = "DELTA_MISSING_CHANGE_DATA"
     message = "{table} did not record its changes in version {version}: {detail}"
@@ -24,8 +24,8 @@ class ChangeSchemaError(DeltaError):
     """Changes of one version do not fit the schema of another. Spark: ``DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE``.
 
     Attributes:
-        version: Version whose changes do not fit.
-        read_version: Version whose schema the changes are read with.
+        version: The version whose changes do not fit.
+        read_version: The version whose schema is used to read the changes.
     """
 
     code = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"

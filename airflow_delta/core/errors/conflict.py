@@ -1,4 +1,4 @@
-"""Errors of a commit that met others: which one won and which rule failed, or that the outcome is unknown."""
+"""Errors of a commit that met concurrent commits: which one won and which rule failed, or that the outcome is unknown."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 from airflow_delta.core.errors.base import DeltaError
 
 RECORD_KEY = "airflowDelta"
-"""Key of our own record inside a commit info; other engines ignore it."""
+"""Key of this package's own record inside ``commitInfo``; other engines ignore it."""
 
 _RUN_KEYS = ("dag_id", "task_id", "run_id", "map_index", "try_number", "logical_date")
 
 
 def run_of(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The task run that made a commit, by its commit info: dag_id, task_id, run_id and so on; empty for none of ours."""
+    """The task run that made a commit, from its ``commitInfo``: dag_id, task_id, run_id etc.; empty for other writers."""
     record = info.get(RECORD_KEY)
     return {key: record[key] for key in _RUN_KEYS if key in record} if isinstance(record, dict) else {}
 
 
 @dataclass(kw_only=True, eq=False)
 class CommitConflictError(DeltaError):
-    """A commit that won forbids this one; nothing was committed. Never raised itself.
+    """A concurrent commit conflicts with this one; nothing was committed. Only subclasses are raised.
 
     Spark: ``DeltaConcurrentModificationException``.
 
     Attributes:
-        read_version: Version the attempt was computed from.
+        read_version: Version that the attempt was computed from.
         winning_version: Version of the commit that won.
-        winner: The winner's commit info, as in the log but for our token; see ``winning_run``.
-        rule: Name of the function in ``transaction.conflict_checker.RULES`` that found the conflict; None where it was none of
-            these. Not the ``rule`` of ``CommitResult.conflicts``, which is the error's code.
-        path: File concerned, as in the log; None where the rule is not about a file.
-        partition: The file's partition values; empty where there are none.
+        winner: The winner's ``commitInfo`` as in the log, without our token; see ``winning_run``.
+        rule: Name of the function in ``transaction.conflict_checker.RULES`` that found the conflict; None if no rule did.
+            Differs from ``rule`` in ``CommitResult.conflicts``, which is the error's code.
+        path: The file concerned, as in the log; None if the rule is not about a file.
+        partition: The file's partition values; empty if it has no partition.
     """
 
     code = "DELTA_COMMIT_CONFLICT"
@@ -50,11 +50,11 @@ class CommitConflictError(DeltaError):
 
     @property
     def winning_run(self) -> dict[str, Any]:
-        """The task run that made the winner, as returned by ``run_of``."""
+        """The task run that made the winner, as ``run_of`` returns it."""
         return run_of(self.winner)
 
     def claim(self) -> str:
-        """What happened and where, who did it, and which rule forbids it."""
+        """What happened and where, which commit won, and the rule that found the conflict."""
         job = self.winner.get("job")
         where = ", ".join(f"{column} = {'NULL' if value is None else repr(value)}" for column, value in self.partition.items())
         in_partition = f", in the partition {where}" if where else ""
@@ -66,7 +66,7 @@ class CommitConflictError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ConcurrentWriteError(CommitConflictError):
-    """A commit arrived during an operation that is never rebased; see the rule ``rebase_forbidden``.
+    """Another commit was made during an operation that is never rebased; see the rule ``rebase_forbidden``.
 
     Spark: ``ConcurrentWriteException``.
     """
@@ -93,7 +93,7 @@ class MetadataChangedError(CommitConflictError):
 
 @dataclass(kw_only=True, eq=False)
 class ConcurrentDomainMetadataError(CommitConflictError):
-    """Both commits set one metadata domain."""
+    """Both commits set the same metadata domain."""
 
     code = "DELTA_CONCURRENT_DOMAIN_METADATA"
     message = "version {winning_version} of {table} set the metadata domain {domain!r} too"
@@ -102,7 +102,7 @@ class ConcurrentDomainMetadataError(CommitConflictError):
 
 @dataclass(kw_only=True, eq=False)
 class ConcurrentTransactionError(CommitConflictError):
-    """The winner moved an application transaction that the attempt read. Spark: ``ConcurrentTransactionException``."""
+    """The winner set an application transaction that the attempt read. Spark: ``ConcurrentTransactionException``."""
 
     code = "DELTA_CONCURRENT_TRANSACTION"
     message = "version {winning_version} of {table} committed the application transaction {app_id!r} too"
@@ -111,7 +111,7 @@ class ConcurrentTransactionError(CommitConflictError):
 
 @dataclass(kw_only=True, eq=False)
 class ConcurrentAppendError(CommitConflictError):
-    """The winner added a file that the attempt should have read. Spark: ``ConcurrentAppendException``."""
+    """The winner added a file that the attempt would have had to read. Spark: ``ConcurrentAppendException``."""
 
     code = "DELTA_CONCURRENT_APPEND"
     message = (
@@ -132,7 +132,7 @@ class ConcurrentDeleteReadError(CommitConflictError):
 
 @dataclass(kw_only=True, eq=False)
 class ConcurrentDeleteDeleteError(CommitConflictError):
-    """Both commits remove one file. Spark: ``ConcurrentDeleteDeleteException``."""
+    """Both commits remove the same file. Spark: ``ConcurrentDeleteDeleteException``."""
 
     code = "DELTA_CONCURRENT_DELETE_DELETE"
     message = (
@@ -142,7 +142,7 @@ class ConcurrentDeleteDeleteError(CommitConflictError):
 
 @dataclass(kw_only=True, eq=False)
 class CommitAttemptsExhaustedError(DeltaError):
-    """Others were faster each time. Spark: ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``."""
+    """Other commits won every attempt. Spark: ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``."""
 
     code = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
     retryable = True
@@ -155,7 +155,7 @@ class CommitAttemptsExhaustedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class CommitStateUnknownError(DeltaError):
-    """The storage did not answer, and the log could not be read to see whether the commit is there."""
+    """The storage did not answer the write, and the log could not be read to find out whether the commit was made."""
 
     code = "DELTA_COMMIT_STATE_UNKNOWN"
     retryable = True

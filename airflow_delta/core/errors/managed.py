@@ -1,4 +1,4 @@
-"""Errors of tables whose commits a catalog ratifies."""
+"""Errors of catalog-managed tables, whose commits a catalog ratifies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_delta.core.errors.unsupported import UnsupportedReaderFeatureError
 
 @dataclass(kw_only=True, eq=False)
 class CatalogRequiredError(UnsupportedReaderFeatureError):
-    """A catalog-managed table was opened by its path: its newest commits are known to its catalog only."""
+    """A catalog-managed table was opened by its path; only the catalog knows its newest commits."""
 
     code = "DELTA_CATALOG_REQUIRED"
     message = "{table} is managed by a catalog ({features}): its path alone does not show its newest commits"
@@ -23,7 +23,7 @@ class CatalogRequiredError(UnsupportedReaderFeatureError):
 
 @dataclass(kw_only=True, eq=False)
 class NotCatalogManagedError(DeltaError):
-    """A table was opened through a catalog's commits, but its protocol lacks the feature: others commit to its path."""
+    """A table was opened through a catalog, but its protocol lacks the feature: other writers commit directly to its path."""
 
     code = "DELTA_NOT_CATALOG_MANAGED"
     message = "{table} was opened through the commits of {catalog}, but does not have the feature catalogManaged"
@@ -34,12 +34,12 @@ class NotCatalogManagedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class AnotherManagedTableError(DeltaError):
-    """The commits are those of another table than the one that lies there: it was dropped, or made anew.
+    """The catalog's commits are those of another table than the one at this path: it was dropped, or replaced.
 
     Attributes:
-        catalog: The catalog whose table it is said to be.
-        id_property: The property that holds the catalog's id of the table.
-        expected: The id at the catalog.
+        catalog: The catalog that is said to manage the table.
+        id_property: The table property that holds the catalog's id of the table.
+        expected: The id in the catalog.
         found: The id in the table's metadata.
     """
 
@@ -55,10 +55,10 @@ class AnotherManagedTableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class MaintenanceNotPermittedError(DeltaError):
-    """The protocol leaves this work to the catalog unless the catalog permits it.
+    """Maintenance that the protocol reserves to the catalog, and that the catalog has not permitted to clients.
 
     Attributes:
-        work: What was requested, such as ``VACUUM``.
+        work: The maintenance requested, such as ``VACUUM``.
         catalog: The catalog that manages the table.
     """
 
@@ -75,11 +75,11 @@ class MaintenanceNotPermittedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class CatalogAnswerError(DeltaError):
-    """A catalog answered what no catalog may say of a table's commits.
+    """The catalog gave an answer about a table's commits that the protocol does not allow.
 
     Attributes:
         catalog: The catalog that manages the table.
-        detail: What was expected, and found.
+        detail: What was expected, and what the answer was.
     """
 
     code = "DELTA_CATALOG_ANSWER"
@@ -92,11 +92,11 @@ class CatalogAnswerError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class CommitRefusedError(DeltaError):
-    """The catalog refuses the commit itself, whatever version it takes: its content, or the right to make it.
+    """The catalog rejects the commit for good: because of its content, or because the client may not commit.
 
     Attributes:
         catalog: The catalog that manages the table.
-        detail: What the catalog said.
+        detail: The catalog's message.
     """
 
     code = "DELTA_COMMIT_REFUSED"
@@ -109,11 +109,11 @@ class CommitRefusedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class PublishedCommitError(DeltaError):
-    """In the place of a ratified commit lies a file with another content: a writer goes around the catalog.
+    """The place of a ratified commit holds a file with other content: some writer bypasses the catalog.
 
     Attributes:
         file: Path of the file below the table's root.
-        catalog: The catalog that manages the table, and keeps the commit.
+        catalog: The catalog that manages the table, and still holds the commit.
     """
 
     code = "DELTA_PUBLISHED_COMMIT"

@@ -12,8 +12,8 @@ class VacuumLiteImpossibleError(DeltaError):
     """Commits that a lite vacuum needs were cleaned up. Spark: ``DELTA_CANNOT_VACUUM_LITE``.
 
     Attributes:
-        version: The first of these commits.
-        earliest: The earliest commit that is left.
+        version: The first of the missing commits.
+        earliest: The earliest commit that the log still holds.
     """
 
     code = "DELTA_CANNOT_VACUUM_LITE"
@@ -29,9 +29,9 @@ class VacuumIncompleteError(DeltaError):
     """The storage did not delete all files.
 
     Attributes:
-        deleted: Files that are gone.
-        left: Files that are left; of those that were deleted together with them, some may be gone.
-        example: One of them.
+        deleted: Number of files that were deleted.
+        left: Number of files that were not; some of those requested in the same call may be gone.
+        example: One of the files left.
     """
 
     code = "DELTA_VACUUM_INCOMPLETE"
@@ -47,7 +47,7 @@ class VacuumIncompleteError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableNotDeletedError(DeltaError):
-    """The files of a table are not deleted, as it is not certain that nobody else needs them. Nothing was deleted.
+    """The files of a table were not deleted, because they may still be in use. Nothing was deleted.
 
     Attributes:
         cure: What to do about it.
@@ -66,9 +66,9 @@ class DeletionIncompleteError(DeltaError):
     """The storage did not delete all files of a dropped table.
 
     Attributes:
-        deleted: Files that are gone.
-        left: Files that are left; of those that were deleted together with them, some may be gone.
-        example: One of them.
+        deleted: Number of files that were deleted.
+        left: Number of files that were not; some of those requested in the same call may be gone.
+        example: One of the files left.
     """
 
     code = "DELTA_DELETION_INCOMPLETE"
@@ -87,8 +87,8 @@ class DataFilesMissingError(DeltaError):
     """A version cannot be restored: its files were deleted. Spark: ``DELTA_MISSING_FILES_UNEXPECTED_VERSION`` and the like.
 
     Attributes:
-        missing: Their number.
-        examples: Some of them, as in the log.
+        missing: Number of missing files.
+        examples: Some of their paths, as in the log.
     """
 
     code = "DELTA_DATA_FILES_MISSING"
@@ -102,7 +102,7 @@ class DataFilesMissingError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class CloneTargetNotEmptyError(DeltaError):
-    """A clone would hide the rows of a table. Spark: ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``."""
+    """A clone would replace a table that has rows. Spark: ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``."""
 
     code = "DELTA_UNSUPPORTED_NON_EMPTY_CLONE"
     message = "{table} has {files} files, but a clone can only replace an empty table"
@@ -119,7 +119,7 @@ class NotConvertibleError(DeltaError):
     ``DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME``.
 
     Attributes:
-        problems: One line for each thing that does not fit.
+        problems: One line for each problem.
     """
 
     code = "DELTA_NOT_CONVERTIBLE"
@@ -145,10 +145,10 @@ class ManifestUnsupportedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class IcebergConversionError(DeltaError):
-    """Iceberg's metadata of a table was not written; the Delta table is as it is.
+    """The Iceberg metadata of a table was not written; the Delta table is unchanged.
 
     Attributes:
-        cure: What makes it possible.
+        cure: What would make it possible.
     """
 
     code = "DELTA_ICEBERG_CONVERSION"
@@ -173,10 +173,10 @@ class PinNotRegisteredError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class LoadedFilesLostError(DeltaError):
-    """It is not known which files COPY INTO has loaded into the table: to load all of them again would double rows."""
+    """It is unknown which files COPY INTO has loaded into the table; loading all of them again would duplicate rows."""
 
     code = "DELTA_LOADED_FILES_LOST"
-    retryable = True  # another load may have united the parts since the log was read
+    retryable = True  # another load may have merged the parts since the log was read
     message = "the list of files that were loaded into {table} is not whole: {detail}"
     remedy = (
         "bring {table}/_airflow_delta/loaded back (a copy of a table needs it too); or, where every file found may be loaded "

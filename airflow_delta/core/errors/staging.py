@@ -1,4 +1,4 @@
-"""Errors of staged commits: rows that are written and checked, and wait to be published."""
+"""Errors of staged commits: rows that are written and checked, but not yet published."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_delta.core.errors.table import CorruptLogError
 
 @dataclass(kw_only=True, eq=False)
 class StagedCommitNotFoundError(DeltaError):
-    """Nothing is staged under the id, or no longer."""
+    """Nothing is staged under the id, or not any more."""
 
     code = "DELTA_STAGED_COMMIT_NOT_FOUND"
     message = "nothing is staged for {table} under the id {id!r}, and no commit of it is in the log"
@@ -21,7 +21,7 @@ class StagedCommitNotFoundError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StagedCommitDamagedError(CorruptLogError):
-    """The document of a staged commit cannot be read for what it should be, or is not the one of the handle."""
+    """The document of a staged commit is invalid, or is not the one that the handle names."""
 
     code = "DELTA_STAGED_COMMIT_DAMAGED"
     remedy = "clear the task that staged it, to stage it again"
@@ -29,7 +29,7 @@ class StagedCommitDamagedError(CorruptLogError):
 
 @dataclass(kw_only=True, eq=False)
 class StagedCommitExpiredError(DeltaError):
-    """What was staged is too old to be published: any engine's vacuum may delete its files, or has done so."""
+    """The staged commit is too old to be published: a vacuum of any engine may have deleted its files."""
 
     code = "DELTA_STAGED_COMMIT_EXPIRED"
     message = "what is staged for {table} under the id {id} cannot be published any more: {detail}"
@@ -43,10 +43,10 @@ class StagedCommitExpiredError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StagedCommitOutdatedError(DeltaError):
-    """Another commit has changed what the staged one was computed from: it can never be published.
+    """A later commit changed what the staged one was computed from, so it can never be published.
 
     Attributes:
-        rule: The code of the conflict; None where the table is another one by now.
+        rule: The code of the conflict; None if the table has been replaced.
     """
 
     code = "DELTA_STAGED_COMMIT_OUTDATED"
@@ -60,7 +60,7 @@ class StagedCommitOutdatedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StagedCommitDiscardedError(DeltaError):
-    """It was to be published, but has been discarded."""
+    """A staged commit was to be published, but has been discarded."""
 
     code = "DELTA_STAGED_COMMIT_DISCARDED"
     message = "what was staged for {table} under the id {id} has been discarded"
@@ -71,7 +71,7 @@ class StagedCommitDiscardedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StagedCommitPublishedError(DeltaError):
-    """It was to be discarded, but has been published."""
+    """A staged commit was to be discarded, but has been published."""
 
     code = "DELTA_STAGED_COMMIT_PUBLISHED"
     message = "what was staged for {table} under the id {id} is published: it is version {version}"
@@ -83,7 +83,7 @@ class StagedCommitPublishedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StagedCommitPendingError(DeltaError):
-    """It was to be discarded, but a task has begun to publish it, and may go on at any moment."""
+    """A staged commit was to be discarded, but a task has begun to publish it and may finish at any moment."""
 
     code = "DELTA_STAGED_COMMIT_PENDING"
     retryable = True
@@ -95,12 +95,12 @@ class StagedCommitPendingError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class PublishIncompleteError(DeltaError):
-    """Of several tables some are published and some are not; each table is all or nothing.
+    """Of several tables, some are published and some are not; each single table is published completely or not at all.
 
     Attributes:
-        published: Table and version of each that is published.
-        left: The tables that are not.
-        detail: What ended the work.
+        published: The published tables with their versions.
+        left: The tables not published.
+        detail: What stopped the publishing.
     """
 
     code = "DELTA_PUBLISH_INCOMPLETE"

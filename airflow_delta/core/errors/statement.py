@@ -1,4 +1,4 @@
-"""Errors of a statement: it is invalid, or rejected by the table or an expectation."""
+"""Errors of a statement: it is invalid, or the table or an expectation rejects it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from airflow_delta.core.errors.base import DeltaError
 
 NOTHING_RENDERED = "; a template that finds nothing, such as an XCom that no task has pushed, renders to None"
-"""The end of a detail where the text ``None`` was found."""
+"""Appended to an error's detail where the text ``None`` was found."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -23,12 +23,12 @@ class InvalidStatementError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class SqlTextError(InvalidStatementError):
-    """The text of a statement is not in the grammar that is known here; nothing ran.
+    """The SQL text of a statement is not covered by the grammar here; nothing ran.
 
     Attributes:
-        line: Where in the text, from 1.
-        column: Likewise, in characters.
-        instead: What the user can do.
+        line: Line of the error in the text, from 1.
+        column: Column of the error, in characters.
+        instead: What the user can do instead.
     """
 
     code = "DELTA_INVALID_SQL_TEXT"
@@ -41,11 +41,11 @@ class SqlTextError(InvalidStatementError):
 
 @dataclass(kw_only=True, eq=False)
 class RelativePathError(DeltaError):
-    """A table or another place is named by a relative path, which would depend on the machine and its working directory.
+    """A table or another place is given by a relative path, which would depend on the machine and its working directory.
 
     Attributes:
-        path: As it was given.
-        detail: Why nothing says what it is relative to.
+        path: The path as given.
+        detail: Why there is no base to resolve it against.
     """
 
     code = "DELTA_RELATIVE_PATH"
@@ -60,7 +60,7 @@ class RelativePathError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidPredicateError(DeltaError):
-    """The text is not a predicate on this table, or cannot be decided exactly where that is needed."""
+    """The text is not a predicate on this table, or cannot be evaluated exactly where that is required."""
 
     code = "DELTA_INVALID_PREDICATE"
     message = "the predicate {predicate!r} cannot be used on {table}: {detail}"
@@ -72,7 +72,7 @@ class InvalidPredicateError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class AmbiguousColumnError(DeltaError):
-    """A name that is not a column's, and differs only in case from those of several. Spark: ``AMBIGUOUS_REFERENCE``."""
+    """A name that matches no column exactly, and several columns if case is ignored. Spark: ``AMBIGUOUS_REFERENCE``."""
 
     code = "DELTA_AMBIGUOUS_COLUMN"
     message = "the name {column!r} is ambiguous: ignoring case, it matches {candidates}"
@@ -104,7 +104,7 @@ class ConstraintViolatedError(DeltaError):
     """Rows break a rule of the table or of the statement. Spark: ``DELTA_VIOLATE_CONSTRAINT_WITH_VALUES``.
 
     Attributes:
-        example: The values of one of the rows, where they are at hand; a long text is cut.
+        example: The values of one of the rows, where available; long texts are cut.
     """
 
     code = "DELTA_CONSTRAINT_VIOLATED"
@@ -122,7 +122,7 @@ class ConstraintViolatedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class AppendOnlyTableError(DeltaError):
-    """The table only takes appends. Spark: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``."""
+    """The table is append-only. Spark: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``."""
 
     code = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
     message = "{table} is append-only, but this commit removes rows"
@@ -132,7 +132,7 @@ class AppendOnlyTableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class DuplicateActionError(DeltaError):
-    """One commit names a file twice. Spark: ``DELTA_DUPLICATE_ACTIONS_FOUND``."""
+    """A commit names a file twice. Spark: ``DELTA_DUPLICATE_ACTIONS_FOUND``."""
 
     code = "DELTA_DUPLICATE_ACTIONS_FOUND"
     message = "the commit to {table} holds two {action} actions for {path!r}"
@@ -144,7 +144,7 @@ class DuplicateActionError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidCommitError(DeltaError):
-    """What a writer wants to commit breaks a rule of the protocol; found before anything was written."""
+    """The commit would break a rule of the protocol; found before anything was written."""
 
     code = "DELTA_INVALID_COMMIT"
     message = "the commit to {table} is not valid: {detail}"
@@ -172,7 +172,7 @@ class MissingRecordCountError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class MultipleSourceRowsMatchedError(DeltaError):
-    """More than one source row matches one row of the table, so the result would be arbitrary.
+    """More than one source row matches the same row of the table, so the result would be arbitrary.
 
     Spark: ``DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE``.
     """
@@ -191,8 +191,8 @@ class ExpectationFailedError(DeltaError):
 
     Attributes:
         expectation: The check, as SQL.
-        rows: Rows that break it; None for a check on the result as a whole.
-        example: One such row, or the first row of the check's answer, as text.
+        rows: Number of rows that violate it; None for a check on the result as a whole.
+        example: One such row, or the first row that the check's query returned, as text.
     """
 
     code = "DELTA_EXPECTATION_FAILED"
@@ -215,7 +215,7 @@ class ExpectationFailedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class RetentionTooShortError(DeltaError):
-    """A vacuum with this retention could delete files that readers and writers still use."""
+    """A vacuum with this retention could delete files that readers or writers still use."""
 
     code = "DELTA_RETENTION_TOO_SHORT"
     message = "the retention of {retention_hours} h for the vacuum of {table} is less than the minimum of {minimum_hours} h"

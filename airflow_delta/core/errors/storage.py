@@ -1,4 +1,4 @@
-"""Errors of a storage that refuses, is full, or does not answer."""
+"""Errors of a storage that denies access, is full, or does not answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from airflow_delta.core.errors.base import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class StorageAccessError(DeltaError):
-    """The storage answered, and refused: no such bucket, no permission, no or wrong credentials. Nothing was changed.
+    """The storage denied access: no such bucket, no permission, missing or wrong credentials. Nothing was changed.
 
     Attributes:
-        uri: The table.
-        detail: What the service said, without anything that could be a secret.
+        uri: URI of the table.
+        detail: The service's message, without anything that could be a secret.
     """
 
     code = "DELTA_STORAGE_ACCESS"
@@ -28,7 +28,7 @@ class StorageAccessError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class CredentialsExpiredError(StorageAccessError):
-    """The credentials were valid once. A new try gets new ones where they come from a connection or the environment."""
+    """The credentials have expired. A retry gets new ones if they come from a connection or the environment."""
 
     code = "DELTA_CREDENTIALS_EXPIRED"
     retryable = True
@@ -38,7 +38,7 @@ class CredentialsExpiredError(StorageAccessError):
 
 @dataclass(kw_only=True, eq=False)
 class StorageFullError(StorageAccessError):
-    """No space is left, or the quota is used up. Nothing was written."""
+    """No space is left, or the quota is exhausted. Nothing was written."""
 
     code = "DELTA_STORAGE_FULL"
     message = "the storage of {uri} is full, nothing was written: {detail}"
@@ -47,7 +47,7 @@ class StorageFullError(StorageAccessError):
 
 @dataclass(kw_only=True, eq=False)
 class AccessDeniedError(DeltaError):
-    """The storage refused the job."""
+    """The storage denied access to the job."""
 
     code = "DELTA_ACCESS_DENIED"
     message = "the storage denied access to the job of {table}: {detail}"
@@ -58,10 +58,10 @@ class AccessDeniedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class PathOutsideTableError(DeltaError):
-    """A table names a file outside of its root: the rights of this job would read another user's.
+    """A table names a file outside of its root: reading it could expose another user's files with this job's permissions.
 
     Attributes:
-        path: As in the log, or below the root where a link leads out of it.
+        path: The path as in the log, or below the root if a symbolic link leads outside.
     """
 
     code = "DELTA_PATH_OUTSIDE_TABLE"
@@ -77,10 +77,10 @@ class PathOutsideTableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StorageUnavailableError(DeltaError, OSError):
-    """The storage did not answer, or throttled the request, at each attempt. Independent of any file.
+    """The storage did not answer, or throttled the request, at every attempt. Not about a particular file.
 
     Attributes:
-        uri: The table.
+        uri: URI of the table.
         detail: What happened, without anything that could be a secret.
     """
 

@@ -1,4 +1,4 @@
-"""Errors of what a table is and holds: whether it is there, which versions it has, what is damaged."""
+"""Errors about the state of a table: whether it exists, which versions it has, what is damaged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_delta.core.foreign_values import moment
 
 @dataclass(kw_only=True, eq=False)
 class TableNotFoundError(DeltaError):
-    """There is no Delta log under the path. Spark: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_MISSING_DELTA_TABLE``."""
+    """There is no Delta log at the path. Spark: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_MISSING_DELTA_TABLE``."""
 
     code = "DELTA_TABLE_NOT_FOUND"
     message = "{table} is not a Delta table: its _delta_log has no commit"
@@ -20,7 +20,7 @@ class TableNotFoundError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableExistsError(DeltaError):
-    """A create met a table that is there already."""
+    """The table to be created exists already."""
 
     code = "DELTA_TABLE_EXISTS"
     message = "{table} already exists as a Delta table (version {version})"
@@ -31,10 +31,10 @@ class TableExistsError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class LocationNotEmptyError(DeltaError):
-    """A create met files of no table, which the first vacuum of the new one would delete.
+    """The place of a new table holds files of no table, which the new table's first vacuum would delete.
 
     Attributes:
-        file: One of them, below the table's root.
+        file: One of the files, below the table's root.
     """
 
     code = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
@@ -46,10 +46,10 @@ class LocationNotEmptyError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidProtocolError(DeltaError):
-    """The table's protocol contradicts itself: it can be read, but the rules for writers are unknown.
+    """The table's protocol contradicts itself: the table can be read, but it is unknown what writers must do.
 
     Attributes:
-        contradictions: One line for each.
+        contradictions: One line for each contradiction.
     """
 
     code = "DELTA_INVALID_PROTOCOL"
@@ -87,17 +87,17 @@ class TimestampOutOfRangeError(DeltaError):
     latest: int
 
     def claim(self) -> str:
-        """What happened and where, with times that people read."""
+        """What happened and where, with readable times."""
         times = {name: moment(getattr(self, name)) for name in ("timestamp", "earliest", "latest")}
         return self.message.format(**self.attributes() | times)
 
 
 @dataclass(kw_only=True, eq=False)
 class RunCommitNotFoundError(DeltaError):
-    """The log holds no commit of the run whose version was requested: it committed nothing, or the commit was cleaned up.
+    """The log holds no commit of the task run whose version was requested: the run committed nothing, or it was cleaned up.
 
     Attributes:
-        run: The run as it was requested.
+        run: The task run that was requested.
     """
 
     code = "DELTA_RUN_COMMIT_NOT_FOUND"
@@ -111,7 +111,7 @@ class RunCommitNotFoundError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableReplacedError(DeltaError):
-    """A pinned version is no longer the one that was pinned: the table was replaced."""
+    """A pinned version is gone, because the table was replaced."""
 
     code = "DELTA_TABLE_REPLACED"
     message = "version {version} of {table} is not the one that was pinned: the table was replaced by a new one"
@@ -122,7 +122,7 @@ class TableReplacedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TablesInMotionError(DeltaError):
-    """Some of the tables that were to be pinned together were committed to at each look."""
+    """Of the tables to be pinned together, some had new commits each time they were read."""
 
     code = "DELTA_TABLES_IN_MOTION"
     retryable = True
@@ -134,7 +134,7 @@ class TablesInMotionError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TokenHistoryLostError(DeltaError):
-    """Whether a task has committed is not known: commits that came since it started were cleaned up.
+    """Whether a task has committed is unknown: commits made since it started were cleaned up.
 
     Attributes:
         after: Version after which the task's commit would be.
@@ -155,7 +155,7 @@ class TokenHistoryLostError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class CorruptLogError(DeltaError):
-    """A file of the log cannot be read for what its name says."""
+    """A file of the log has invalid content."""
 
     code = "DELTA_CORRUPT_LOG"
     message = "{file} of {table} cannot be read: {detail}"
@@ -167,7 +167,7 @@ class CorruptLogError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class LogGapError(CorruptLogError):
-    """Commits are missing between others. Spark: ``DELTA_VERSIONS_NOT_CONTIGUOUS``."""
+    """A commit is missing between others. Spark: ``DELTA_VERSIONS_NOT_CONTIGUOUS``."""
 
     code = "DELTA_VERSIONS_NOT_CONTIGUOUS"
     message = "the log of {table} has a gap: {file} is missing ({detail})"
@@ -188,7 +188,7 @@ class UnfinishedCommitError(CorruptLogError):
 
 @dataclass(kw_only=True, eq=False)
 class CorruptDataFileError(DeltaError):
-    """A data file is not Parquet, or holds a column that cannot become the table's."""
+    """A data file is not valid Parquet, or has a column that cannot be read as the table's."""
 
     code = "DELTA_CORRUPT_DATA_FILE"
     message = "{file} of {table} cannot be read: {detail}"
@@ -200,7 +200,7 @@ class CorruptDataFileError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class MissingDataFileError(CorruptDataFileError):
-    """A file of the version is not there."""
+    """A file of the version does not exist."""
 
     code = "DELTA_DATA_FILE_MISSING"
     message = "{file} of {table} is missing: {detail}"
@@ -209,7 +209,7 @@ class MissingDataFileError(CorruptDataFileError):
 
 @dataclass(kw_only=True, eq=False)
 class LegacyCalendarError(DeltaError):
-    """Dates before 1582 or times before 1900 that Spark 2 wrote by the Julian calendar: here they would be read shifted.
+    """Dates before 1582 or timestamps before 1900 that Spark 2 wrote in the Julian calendar; they would be read shifted here.
 
     Spark: ``INCONSISTENT_BEHAVIOR_CROSS_VERSION.READ_ANCIENT_DATETIME``.
     """
@@ -223,7 +223,7 @@ class LegacyCalendarError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidSchemaError(DeltaError):
-    """The text of a schema is not the JSON of a struct."""
+    """The schema text is not the JSON of a struct."""
 
     code = "DELTA_INVALID_SCHEMA"
     message = "the schema cannot be read: {detail}"
@@ -245,7 +245,7 @@ class InvalidPartitionValueError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class UnwritablePartitionValueError(InvalidPartitionValueError):
-    """A value of a partition column has no text by which every reader would find it again; nothing was committed."""
+    """A partition value has no text form that every reader would recognize; nothing was committed."""
 
     code = "DELTA_UNWRITABLE_PARTITION_VALUE"
     message = "expected a value of the partition column {column!r} ({type}) that the log can hold as text, found {value}"

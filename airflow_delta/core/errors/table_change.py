@@ -9,10 +9,10 @@ from airflow_delta.core.errors.base import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class InvalidTableDefinitionError(DeltaError):
-    """No table can be like this. Spark: ``DELTA_DUPLICATE_COLUMNS_FOUND``, ``DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES``, ....
+    """The table definition is invalid. Spark: ``DELTA_DUPLICATE_COLUMNS_FOUND`` and others.
 
     Attributes:
-        reasons: One line for each thing that cannot be.
+        reasons: One line for each reason.
     """
 
     code = "DELTA_INVALID_TABLE_DEFINITION"
@@ -24,11 +24,11 @@ class InvalidTableDefinitionError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidTableChangeError(DeltaError):
-    """The table, as it is, cannot be changed like this.
+    """The table's present state does not allow this change.
 
     Attributes:
         change: Delta's name of the operation, such as ``RENAME COLUMN``.
-        cure: What makes the change possible.
+        cure: What would make the change possible.
     """
 
     code = "DELTA_INVALID_TABLE_CHANGE"
@@ -42,7 +42,7 @@ class InvalidTableChangeError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidTablePropertyError(DeltaError):
-    """A table property that does not exist, or a value that it cannot have. Spark: ``DELTA_UNKNOWN_CONFIGURATION``."""
+    """An unknown table property, or an invalid value. Spark: ``DELTA_UNKNOWN_CONFIGURATION``."""
 
     code = "DELTA_INVALID_TABLE_PROPERTY"
     message = "the table property {name} cannot be {value!r}: {detail}"
@@ -54,12 +54,12 @@ class InvalidTablePropertyError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class IcebergCompatError(DeltaError):
-    """The table cannot be read as an Iceberg table too, as its properties say. Spark: ``DELTA_ICEBERG_COMPAT_VIOLATION``.
+    """The table violates the Iceberg compatibility that its properties require. Spark: ``DELTA_ICEBERG_COMPAT_VIOLATION``.
 
     Attributes:
-        property: The properties that enable the rules.
-        reasons: One line for each rule that is broken.
-        cure: What would mend them.
+        property: The properties that require it.
+        reasons: One line for each violated rule.
+        cure: What would fix them.
     """
 
     code = "DELTA_ICEBERG_COMPAT_VIOLATION"
@@ -90,13 +90,13 @@ class FeatureDropError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class FeatureDependencyError(FeatureDropError):
-    """Other features of the table require it. Spark: ``DELTA_FEATURE_DROP_DEPENDENT_FEATURE``."""
+    """Other features of the table require this feature. Spark: ``DELTA_FEATURE_DROP_DEPENDENT_FEATURE``."""
 
     code = "DELTA_FEATURE_DROP_DEPENDENT_FEATURE"
 
 
 @dataclass(kw_only=True, eq=False)
 class FeatureInHistoryError(FeatureDropError):
-    """Versions that readers can still go back to use it. Spark: ``DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST``."""
+    """Versions within the retention still use the feature. Spark: ``DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST``."""
 
     code = "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST"

@@ -1,4 +1,4 @@
-"""Errors of what this version of the package, or a filesystem, does not support."""
+"""Errors for what this version of the package, or a filesystem, does not support."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_delta.core.errors.base import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class UnsupportedFeatureError(DeltaError):
-    """The table requires what this version does not know. Never raised itself."""
+    """The table requires a feature that this version does not support. Only subclasses are raised."""
 
     code = "DELTA_UNSUPPORTED_FEATURE"
     message = "{table} uses {features}, which this version of airflow-delta does not support"
@@ -20,7 +20,7 @@ class UnsupportedFeatureError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class UnsupportedReaderFeatureError(UnsupportedFeatureError):
-    """Reading would give wrong rows. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``."""
+    """The table needs an unsupported reader feature. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``."""
 
     code = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
     message = "{table} cannot be read: it needs {features}, which this version of airflow-delta does not support"
@@ -28,7 +28,7 @@ class UnsupportedReaderFeatureError(UnsupportedFeatureError):
 
 @dataclass(kw_only=True, eq=False)
 class UnsupportedWriterFeatureError(UnsupportedFeatureError):
-    """Writing would violate a guarantee of the table. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``."""
+    """The table needs an unsupported writer feature. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``."""
 
     code = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
     message = "{table} cannot be written: it needs {features}, which this version of airflow-delta does not support"
@@ -36,12 +36,12 @@ class UnsupportedWriterFeatureError(UnsupportedFeatureError):
 
 @dataclass(kw_only=True, eq=False)
 class TableRedirectedError(DeltaError):
-    """The table says that another one is to be used in its place.
+    """The table redirects to another one.
 
     Attributes:
         target: The other table, as this one names it.
-        state: How far the redirection is set up; empty where the table does not say it.
-        feature: The table feature that requires it.
+        state: State of the redirection; empty if the table does not record it.
+        feature: The table feature that requires the redirection.
     """
 
     code = "DELTA_TABLE_REDIRECTED"
@@ -67,7 +67,7 @@ class UnsupportedStorageError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class UnsupportedTypeError(DeltaError):
-    """A type without a counterpart: of Delta in Arrow, or of Arrow in Delta."""
+    """A type without a counterpart: a Delta type in Arrow, or an Arrow type in Delta."""
 
     code = "DELTA_UNSUPPORTED_TYPE"
     message = "values of the type {type} cannot be read or written"
@@ -77,11 +77,11 @@ class UnsupportedTypeError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class PackageTooOldError(DeltaError):
-    """A package is older than what the shipped code needs; found before any work is done.
+    """An installed package is older than this code requires; found before any work is done.
 
     Attributes:
-        found: The version.
-        needed: The least version.
+        found: The installed version.
+        needed: The oldest supported version.
         python: Host and path of the Python that has the package.
     """
 

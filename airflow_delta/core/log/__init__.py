@@ -1,1 +1,1 @@
-"""Reading what is in ``_delta_log``."""
+"""Reading the files in ``_delta_log``."""

@@ -1,7 +1,7 @@
-"""Which files are live: pure decisions over columns.
+"""Action reconciliation: which files are live, computed on columns, without I/O.
 
-Protocol: PROTOCOL.md, "Action Reconciliation". The key of a file action is its path and the id of its deletion vector. The
-last action of a key decides; inside one commit an add of a key wins over a remove of it, whatever their order.
+Protocol: PROTOCOL.md, "Action Reconciliation". A file action is identified by its path and the id of its deletion vector. The
+    last action with that key decides; within one commit, an add wins over a remove of the same key, whatever their order.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NAMED = "named again"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileChanges:
-    """What consecutive commits changed, taken together.
+    """The net effect of consecutive commits.
 
     Attributes:
-        added: Files that are live after these commits because of them.
-        removed: Tombstones of files that are not, because of these commits.
+        added: Files that these commits added and that are live after them.
+        removed: Tombstones of the files that these commits removed.
         keys: Keys of all files that these commits name.
     """
 
@@ -35,15 +35,15 @@ class FileChanges:
     keys: pa.ChunkedArray
 
     def active_files(self, before: pa.Table) -> pa.Table:
-        """The live files after the commits, from those before them; of the same columns."""
+        """The live files after the commits, given those before them; same columns as ``before``."""
         return self._replaced(before, with_record_counts(self.added, before.column_names))
 
     def tombstones(self, before: pa.Table) -> pa.Table:
-        """The tombstones after the commits, from those before them."""
+        """The tombstones after the commits, given those before them."""
         return self._replaced(before, self.removed)
 
     def untouched(self, before: pa.Table) -> pa.Table:
-        """Those of the files before the commits that they do not name; pieces without such ones are not copied."""
+        """The files of ``before`` that the commits do not name; chunks without any change are not copied."""
         if not len(self.keys):
             return before
         pieces = before.append_column(_NAMED, pc.is_in(file_keys(before), self.keys)).to_batches() if len(before) else []
@@ -55,7 +55,7 @@ class FileChanges:
 
 
 def file_changes(adds: pa.Table, removes: pa.Table) -> FileChanges:
-    """The outcome of the file actions of consecutive commits.
+    """The net effect of the file actions of consecutive commits.
 
     Args:
         adds: Columns ``ADD_FILE`` and ``version``.
@@ -84,16 +84,17 @@ def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def canonical_paths(paths: Paths) -> Paths:
-    """The paths so that equal texts mean one file.
+    """The paths in a form in which equal texts mean the same file.
 
-    ``/x``, ``file:/x`` and ``file:///x`` are one path, as in Spark; otherwise paths count as they are written, percent-encoded.
+    ``/x``, ``file:/x`` and ``file:///x`` are the same path, as in Spark; otherwise paths are compared as written,
+    percent-encoded.
     """
     is_local = pc.any(pc.starts_with(paths, "file:")).as_py()
     return pc.replace_substring_regex(paths, "^file:/+", "/") if is_local else paths
 
 
 def file_keys(files: pa.Table) -> pa.ChunkedArray:
-    """One text per file action that is equal for equal (path, deletion vector), paths as of ``canonical_paths``."""
+    """A text for each file action that is equal if path (as of ``canonical_paths``) and deletion vector are equal."""
     paths = canonical_paths(files["path"])
     deletion_vectors = files["deletion_vector"]
     if deletion_vectors.null_count == len(deletion_vectors):
@@ -108,7 +109,7 @@ def file_keys(files: pa.Table) -> pa.ChunkedArray:
 
 
 def path_with_two_deletion_vectors(files: pa.Table) -> str | None:
-    """A path that two of these live files share, which only different deletion vectors make possible; None when none is."""
+    """A path that two of these live files share, which only differing deletion vectors allow; None if all are distinct."""
     deletion_vectors = files["deletion_vector"]
     if deletion_vectors.null_count == len(deletion_vectors):
         return None

@@ -1,4 +1,4 @@
-"""One Parquet file of a checkpoint: non-file actions as documents, file actions as columns, only those requested.
+"""One Parquet file of a checkpoint: reads non-file actions as documents, and only the requested columns of file actions.
 
 Protocol: PROTOCOL.md, "Checkpoint Schema". Any column may be missing.
 """
@@ -21,16 +21,16 @@ from airflow_delta.core.log.record_counts import NUM_RECORDS, plausible_counts, 
 from airflow_delta.core.parquet.foreign_footer import ForeignFooter
 
 RowFilter: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
-"""Which files are wanted, by some columns of a number of them; without nulls."""
+"""Which of the files in a batch are wanted, given some of their columns; a result without NULLs."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """Chooses files before all of their columns are read.
+    """Selects files before all of their columns are read.
 
     Attributes:
-        columns: What it looks at, of ``ADD_FILE``.
-        rows: Which of them are wanted.
+        columns: The columns of ``ADD_FILE`` that the filter needs.
+        rows: The filter.
     """
 
     columns: pa.Schema
@@ -38,20 +38,20 @@ class FileFilter:
 
 
 _BATCH_ROWS = 1 << 15
-_MOST_PER_BYTE = 200  # bytes of the columns for each byte of the file
-_BYTES_OF_ACTION, _FEW = 4, 1000  # at least, compressed, where there are more than a few
-_BUFFER = 4 << 20  # Bytes of a column that are under way at once, instead of all of it.
-_ALWAYS_THERE = {"path", "size", "partitionValues", "modificationTime", "dataChange"}  # not worth a question
+_MOST_PER_BYTE = 200  # decoded bytes of the columns per byte of the file
+_BYTES_OF_ACTION, _FEW = 4, 1000  # least compressed bytes per action, where there are more than a few
+_BUFFER = 4 << 20  # bytes of a column that are buffered at once, instead of the whole column
+_ALWAYS_THERE = {"path", "size", "partitionValues", "modificationTime", "dataChange"}  # always present, so not checked
 _LOOKED_AT, _PLAIN = ("BOOLEAN", "BYTE_ARRAY", "INT32", "INT64"), ("NONE", "STRING")
-"""Physical and logical types whose statistics Arrow looks at when it reads rows; decimals are none of them."""
+"""Physical and logical types whose statistics Arrow evaluates when it reads rows; decimals are not among them."""
 _PARSED, _PARSED_RECORDS = "stats_parsed", "stats_parsed.numRecords"
 
 
 class CheckpointFile:
-    """A Parquet file, opened; what Arrow raises for a broken one passes through.
+    """An open Parquet file. Errors that Arrow raises for a broken file are passed on.
 
     Raises:
-        ValueError: It says to hold far more than a file of its size can hold of actions, of which no two are alike.
+        ValueError: The file claims to hold far more actions, of which no two are equal, than a file of its size can.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -65,7 +65,7 @@ class CheckpointFile:
             raise ValueError(f"{detail}; the bounds are a row for each byte, and {_MOST_PER_BYTE} bytes")
 
     def documents(self, action: str) -> list[dict[str, Any]]:
-        """All actions of a kind of which there are few. Raises ``ValueError`` for more than the file has room for."""
+        """All actions of one kind, for kinds with few actions. Raises ``ValueError`` for more than the file could hold."""
         found: list[dict[str, Any]] = []
         for group in self._groups(action):
             for actions in group.read([action]) if not group.is_null(action) else ():
@@ -75,12 +75,12 @@ class CheckpointFile:
         return found
 
     def files(self, action: str, schema: pa.Schema, file_filter: FileFilter | None) -> Iterator[pa.RecordBatch]:
-        """The file actions of a kind, columns ``schema``.
+        """The file actions of one kind, with the columns of ``schema``.
 
         Args:
             action: ``add`` or ``remove``.
             schema: Fields of ``ADD_FILE`` or ``REMOVE_FILE``, and ``NUM_RECORDS``.
-            file_filter: Which ones; all when None. Of a row group without such ones nothing more is read.
+            file_filter: Which files; all when None. Of a row group without a match, no further column is read.
         """
         for group in self._groups(action):
             masks = [file_filter.rows(batch) for batch in group.all_columns(file_filter.columns)] if file_filter else None
@@ -99,8 +99,9 @@ class _RowGroup:
     """The actions of one kind in a row group.
 
     Attributes:
-        footer: The file's once more: looking into it takes longer than reading a few actions, and is seldom necessary.
-        masks: Which of them are wanted, for each piece of ``read``; all when None.
+        footer: The file opened a second time, to inspect its metadata: that takes longer than reading a few actions, and is
+            seldom needed.
+        masks: Which actions are wanted, one mask for each piece that ``read`` returns; all when None.
     """
 
     file: pq.ParquetFile
@@ -110,7 +111,7 @@ class _RowGroup:
     masks: Sequence[pa.BooleanArray] | None = None
 
     def all_columns(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """These columns, those that are not in the log as such included."""
+        """These columns, including those that the log does not hold as such."""
         if NUM_RECORDS.name not in schema.names:
             return self._with_statistics(schema)
         rest = [field for field in schema if field != NUM_RECORDS]
@@ -123,7 +124,7 @@ class _RowGroup:
         return (_in_order(schema, batch, record_counts(batch["stats"])) for batch in batches)
 
     def _with_statistics(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """These columns of the log; statistics that are there only as a struct become JSON."""
+        """These columns of the log; where statistics exist only as a struct, they are converted to JSON."""
         batches, leaf = self.columns(schema), f"{self.action}.{_PARSED}"
         if "stats" not in schema.names or not self._indexes(leaf):
             return batches
@@ -138,11 +139,11 @@ class _RowGroup:
         names = [f"{self.action}.{log_name(field.name)}" for field in schema]
         for actions in self.read([name for name in names if not self.is_null(name)] or [f"{self.action}.path"]):
             batch = file_columns(actions, schema)
-            batch.validate(full=True)  # Arrow takes any bytes for text
+            batch.validate(full=True)  # Arrow accepts any bytes as text
             yield batch
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.StructArray]:
-        """The actions with these columns only, in equal pieces whatever the columns are."""
+        """The actions with only these columns, in pieces whose boundaries do not depend on the columns."""
         batches = self.file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[self.number], columns=columns)
         rows = (batch[self.action] for batch in batches)
         present = (row.drop_null() if row.null_count else row for row in rows)
@@ -150,7 +151,7 @@ class _RowGroup:
             return present
         return (actions.filter(mask) for actions, mask in zip(present, self.masks, strict=True))
 
-    # -- what the footer holds
+    # -- what the footer says
 
     @cached_property
     def _leaves(self) -> list[pq.ColumnSchema]:
@@ -161,14 +162,14 @@ class _RowGroup:
         return [leaf.path for leaf in self._leaves]
 
     def _indexes(self, column: str) -> list[int]:
-        """Which leaves the column has."""
+        """Indexes of the column's leaves."""
         return [index for index, path in enumerate(self._paths) if path == column or path.startswith(f"{column}.")]
 
     def _counts(self, column: str) -> Iterator[tuple[int | None, int]]:
-        """How many values of each of the column's leaves are NULL in this row group, if that is known, and how many there are.
+        """For each leaf of the column in this row group: the number of NULLs, if known, and the number of values.
 
-        Arrow ends the process when it reads the metadata of a damaged chunk. So one row is read first: that raises ``OSError``,
-        but not for all types.
+        Arrow aborts the process when it reads the metadata of a damaged column chunk. So one row is read first: that raises
+        ``OSError`` instead, though not for all types.
         """
         indexes, group = self._indexes(column), self.file.metadata.row_group(self.number)
         if indexes:
@@ -184,18 +185,18 @@ class _RowGroup:
             yield statistics.null_count if statistics is not None and statistics.has_null_count else None, chunk.num_values
 
     def _is_looked_at(self, index: int) -> bool:
-        """Whether Arrow looks at this leaf's statistics when it reads rows."""
+        """Whether Arrow evaluates this leaf's statistics when it reads rows."""
         leaf = self._leaves[index]
         return leaf.physical_type in _LOOKED_AT and leaf.logical_type.type in _PLAIN
 
     def is_null(self, column: str) -> bool:
-        """Whether the footer says that the column holds nothing, or it is not there."""
+        """Whether the column is missing, or all NULL according to the footer."""
         if column.rpartition(".")[2] in _ALWAYS_THERE:
             return not self._indexes(column)
         return all(nulls == values for nulls, values in self._counts(column))
 
     def _has_all_counts(self) -> bool:
-        """Whether each action has its number of records in the parsed statistics."""
+        """Whether the parsed statistics of every action include the number of records."""
         counts, paths = ([nulls for nulls, _ in self._counts(f"{self.action}.{name}")] for name in (_PARSED_RECORDS, "path"))
         return counts == paths and counts not in ([], [None])
 

@@ -1,7 +1,7 @@
-"""From a checkpoint of any kind to actions: only the columns that are needed, file actions as columns.
+"""Reads checkpoints of every kind: only the columns needed, with file actions as columns.
 
-Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Sidecar Files". A checkpoint that references sidecars has
-its file actions there, whatever its name; its other actions are in the file itself, which is Parquet or JSON.
+Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Sidecar Files". If a checkpoint references sidecars, they
+    hold its file actions, whatever its name; the other actions are in the checkpoint file itself, which is Parquet or JSON.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from airflow_delta.core.log.non_file_actions import (
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.storage.log_store import LogStore
 
-_READERS = 4  # Files of one checkpoint under way at once; each is decoded by all cores.
+_READERS = 4  # files of a checkpoint that are read at once; decoding each uses all cores
 _HEADER = (PROTOCOL, METADATA, TRANSACTION, DOMAIN, CHECKPOINT_METADATA, SIDECAR)
 
 BY_PARTITION = pa.schema([ADD_FILE.field("partition_values")])
 BY_STATISTICS = pa.schema([ADD_FILE.field("partition_values"), ADD_FILE.field("stats")])
-"""Columns by which files may be chosen before their other columns are read."""
+"""The columns needed to select files by predicate, before their other columns are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CheckpointHeader:
-    """What a checkpoint says apart from files.
+    """All content of a checkpoint except file actions.
 
     Attributes:
-        transactions: By application.
-        domains: By name; none of them removed.
-        sidecars: Paths below the table's root of the files that hold the file actions; empty where they are not apart.
+        transactions: The transaction of each application, by its id.
+        domains: The metadata domains by name, without removed ones.
+        sidecars: Paths of the sidecars below the table's root; empty if the checkpoint itself holds the file actions.
     """
 
     protocol: Protocol
@@ -61,11 +61,11 @@ class CheckpointHeader:
 
 
 def read_header(store: LogStore, checkpoint: Checkpoint) -> CheckpointHeader:
-    """All but the file actions.
+    """All actions except file actions.
 
     Raises:
-        CorruptLogError: A file is missing or not what its name says, an action is not what the protocol says, or there is not
-            exactly one protocol and one metadata.
+        CorruptLogError: A file is missing or has invalid content, an action violates the protocol, or there is not exactly one
+            protocol and one metadata.
     """
     found = _documents(store, checkpoint, _HEADER)
     with corrupt_log_errors(store.table_uri, checkpoint.files[0].path):
@@ -94,13 +94,13 @@ def read_active_files(
     """The live files.
 
     Args:
-        store: The table.
-        checkpoint: Any kind.
-        columns: Names of ``ADD_FILE`` and ``NUM_RECORDS``; all of ``ADD_FILE`` when None.
+        store: The table's log store.
+        checkpoint: A checkpoint of any kind.
+        columns: Names of columns of ``ADD_FILE``, and ``NUM_RECORDS``; all of ``ADD_FILE`` when None.
         file_filter: Which files; all when None.
 
     Raises:
-        CorruptLogError: A file is missing or not what its name says, or an action is not what the protocol says.
+        CorruptLogError: A file is missing or has invalid content, or an action violates the protocol.
     """
     known = pa.schema([*ADD_FILE, NUM_RECORDS])
     schema = ADD_FILE if columns is None else pa.schema([known.field(name) for name in columns])
@@ -108,7 +108,7 @@ def read_active_files(
 
 
 def active_file_pieces(store: LogStore, checkpoint: Checkpoint) -> Iterator[pa.RecordBatch]:
-    """The live files, columns ``ADD_FILE``, one piece after the other read and forgotten. Raises as ``read_active_files``."""
+    """The live files, columns ``ADD_FILE``, piece by piece; no piece is kept. Raises as ``read_active_files``."""
     for path in _paths(store, checkpoint):
         if _is_json(path):
             yield from _from_json(_manifest(store, checkpoint), store.table_uri, "add", ADD_FILE, None)
@@ -129,7 +129,7 @@ def _file_actions(
     schema: pa.Schema,
     file_filter: FileFilter | None,
 ) -> pa.Table:
-    """Piece by piece: all texts together may be too long for one array."""
+    """Returns pieces, because the texts of all files together may be too long for one array."""
 
     def of(path: str) -> list[pa.RecordBatch]:
         if _is_json(path):
@@ -145,7 +145,7 @@ def _file_actions(
 
 
 def _paths(store: LogStore, checkpoint: Checkpoint) -> list[str]:
-    """Where file actions may be: the checkpoint's own files, and its sidecars."""
+    """The files that may hold file actions: the checkpoint's own, and its sidecars."""
     with corrupt_log_errors(store.table_uri, checkpoint.files[0].path):
         sidecars = [referenced_sidecar(reference["path"]) for reference in _documents(store, checkpoint, [SIDECAR])[SIDECAR]]
         if len(set(sidecars)) < len(sidecars):
@@ -167,7 +167,7 @@ def _from_json(
 
 
 def _documents(store: LogStore, checkpoint: Checkpoint, actions: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """The actions of these kinds, of which there are few."""
+    """The actions of these kinds, which have few actions."""
     if _is_json(checkpoint.files[0].path):
         small = NonFileActions(store.table_uri, [_manifest(store, checkpoint)], actions)
         return {action: [document for _, document in small.all_of(action, dict)] for action in actions}

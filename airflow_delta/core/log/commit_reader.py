@@ -1,4 +1,4 @@
-"""From commit files to actions: many commits in one go, file actions as columns.
+"""Reads commit files: many commits at once, with file actions as columns.
 
 Protocol: PROTOCOL.md, "Delta Log Entries", "Log Compaction Files", "Actions".
 """
@@ -31,24 +31,24 @@ from airflow_delta.core.log.non_file_actions import (
 )
 from airflow_delta.core.storage.log_store import LogStore
 
-_READERS = 32  # Requests under way at once.
-_LONG = 0.003  # Seconds; local files take a hundredth of that, and threads cost more than they.
+_READERS = 32  # concurrent requests
+_LONG = 0.003  # seconds per read; a local file takes a hundredth of that, and threads would cost more than they gain
 _COMMIT_ACTIONS = (COMMIT_INFO, PROTOCOL, METADATA, TRANSACTION, DOMAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommitBatch:
-    """What consecutive commits say, taken together.
+    """The combined content of consecutive commits.
 
     Attributes:
-        adds: Columns ``ADD_FILE`` and ``VERSION``, versions ascending.
-        removes: Columns ``REMOVE_FILE`` and ``VERSION``, versions ascending.
-        changes: Columns ``CHANGE_FILE`` and ``VERSION``, versions ascending.
-        protocol: The last one; None when no commit holds one.
-        metadata: The last one; None when no commit holds one.
-        transactions: The last of each application.
-        domains: The last of each domain, also when it says that the domain is removed.
-        commit_info: Of the last commit; None when that commit has none.
+        adds: Columns ``ADD_FILE`` and ``VERSION``, in ascending order of versions.
+        removes: Columns ``REMOVE_FILE`` and ``VERSION``, likewise.
+        changes: Columns ``CHANGE_FILE`` and ``VERSION``, likewise.
+        protocol: The last protocol; None when no commit holds one.
+        metadata: The last metadata; None when no commit holds one.
+        transactions: The last transaction of each application.
+        domains: The last action of each domain, including removals.
+        commit_info: The ``commitInfo`` of the last commit; None when that commit has none.
     """
 
     adds: pa.Table = field(default_factory=lambda: FileActions().adds)
@@ -61,7 +61,7 @@ class CommitBatch:
     commit_info: CommitInfo | None = None
 
     def followed_by(self, later: CommitBatch) -> CommitBatch:
-        """This batch and the commits right after it as one."""
+        """This batch combined with the commits right after it."""
         return CommitBatch(
             adds=pa.concat_tables([self.adds, later.adds]),
             removes=pa.concat_tables([self.removes, later.removes]),
@@ -78,15 +78,15 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
     """The actions of these commits.
 
     Args:
-        store: The table.
-        versions: Ascending.
-        compacted: Files that stand for some of these commits, ascending; where one may lack tombstones, is broken or
-            contradicts itself, the commits serve.
+        store: The table's log store.
+        versions: The versions, ascending.
+        compacted: Compacted files that cover some of these commits, ascending. If one may lack tombstones, is broken or
+            contradicts itself, the commit files are read instead.
 
     Raises:
-        LogGapError: A commit file is not there.
-        CorruptLogError: A line is not a JSON object, an action violates the protocol, or a commit holds two protocols or
-            two metadata.
+        LogGapError: A commit file does not exist.
+        CorruptLogError: A line is not a JSON object, an action violates the protocol, or a commit holds two protocols or two
+            metadata.
     """
     wanted = list(versions)
     if compacted:
@@ -94,7 +94,7 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
             texts, ends = _texts_with_compacted(store, wanted, compacted)
             batch = _batch_of(store.table_uri, texts)
         except CorruptLogError:
-            pass  # either a compacted file, or a commit that will be reported again
+            pass  # a broken compacted file, or a commit that raises again below
         else:
             if _are_consistent(batch, wanted[0], ends):
                 return batch
@@ -104,7 +104,7 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
 def _texts_with_compacted(
     store: LogStore, wanted: Sequence[int], compacted: Sequence[CompactedCommits]
 ) -> tuple[list[LogText], list[int]]:
-    """The commits and what stands for some of them; and the last versions of the compacted files among that."""
+    """The texts of the commits and of compacted files in their place; and the last version of each such compacted file."""
     covered = {version for compaction in compacted for version in range(compaction.start, compaction.end + 1)}
     plain = _commit_files(version for version in wanted if version not in covered)
     texts = _texts(store, sorted([*plain, *((compaction.end, compaction.status.path) for compaction in compacted)]))
@@ -127,7 +127,7 @@ def _commit_files(versions: Iterable[int]) -> list[tuple[int, str]]:
 
 
 def _are_consistent(batch: CommitBatch, first: int, compacted: Sequence[int]) -> bool:
-    """Whether compacted files (by their last versions) hold one action of each file, and a new table its definition."""
+    """Whether compacted files (by last version) hold only one action for each file, and a new table has its definition."""
     if first == 0 and not (batch.protocol and batch.metadata):
         return False
     for version in compacted:
@@ -140,20 +140,20 @@ def _are_consistent(batch: CommitBatch, first: int, compacted: Sequence[int]) ->
 
 
 def read_commit(store: LogStore, version: int) -> CommitActions:
-    """All that the commit of this version says.
+    """All actions of the commit of this version.
 
     Raises:
-        LogGapError: The commit file is not there.
-        CorruptLogError: As ``read_commits`` raises it.
+        LogGapError: The commit file does not exist.
+        CorruptLogError: As of ``read_commits``.
     """
     return _actions(read_commits(store, [version]))
 
 
 def parse_commit(table: str, text: LogText) -> CommitActions:
-    """All that a file with the content of a commit says, wherever it lies; lines of other kinds are ignored.
+    """All actions of a file in the format of a commit, wherever it is stored; unknown lines are ignored.
 
     Raises:
-        CorruptLogError: As ``read_commits`` raises it.
+        CorruptLogError: As of ``read_commits``.
     """
     return _actions(_batch_of(table, [text]))
 
@@ -172,11 +172,11 @@ def _actions(batch: CommitBatch) -> CommitActions:
 
 
 def read_commit_info(store: LogStore, version: int) -> CommitInfo | None:
-    """Who made this version; None when the writer left no word.
+    """The ``commitInfo`` of this version; None when the writer left none.
 
     Raises:
-        LogGapError: The commit file is not there.
-        CorruptLogError: The commit info is not a JSON object.
+        LogGapError: The commit file does not exist.
+        CorruptLogError: The ``commitInfo`` is not a JSON object.
     """
     text = _text(store, version, commit_path(version))
     infos = NonFileActions(store.table_uri, [text], [COMMIT_INFO]).all_of(COMMIT_INFO, CommitInfo.from_json)
@@ -187,15 +187,15 @@ def read_metadata(store: LogStore, version: int) -> Metadata | None:
     """The metadata that the commit of this version sets; None when it sets none.
 
     Raises:
-        LogGapError: The commit file is not there.
-        CorruptLogError: The metadata is not what the protocol says.
+        LogGapError: The commit file does not exist.
+        CorruptLogError: The metadata violates the protocol.
     """
     text = _text(store, version, commit_path(version))
     return NonFileActions(store.table_uri, [text], [METADATA]).last_of(METADATA, Metadata.from_json)
 
 
 def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
-    """What files say together: the last version that each is about, and its path; versions ascending."""
+    """The combined content of these files, given as (last version covered, path) in ascending order of versions."""
     if not files:
         return CommitBatch()
     return _batch_of(store.table_uri, _texts(store, files))
@@ -220,7 +220,7 @@ def _batch_of(table: str, texts: Sequence[LogText]) -> CommitBatch:
 
 
 def _texts(store: LogStore, files: Sequence[tuple[int, str]]) -> list[LogText]:
-    """The files; many at once where one takes as long as an object store's answer, for which threads only wait."""
+    """The texts of the files; read concurrently if one read takes as long as a request to an object store."""
     started = perf_counter()
     first = _text(store, *files[0])
     if perf_counter() - started < _LONG or len(files) == 1:

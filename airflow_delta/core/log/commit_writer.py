@@ -1,4 +1,4 @@
-"""A commit's actions as the text of its file: columns in, JSON lines out."""
+"""Renders a commit's actions as the content of its commit file: columns in, JSON lines out."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.log.file_columns import log_name
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_FEW = 16  # files up to which Python is faster than Arrow
+_FEW = 16  # up to this many files, Python is faster than Arrow
 _ROWS_AT_ONCE = 1 << 16  # keeps each text column far below the 2 GiB that 32-bit offsets can address
 
-# Values and JSON's own quotes are put together in one go, and the values are escaped afterwards, in the whole text: far faster
-# than column by column. Until then a quote and a line's end are bytes that no UTF-8 text holds.
+# Values and JSON's own quotes are concatenated first, and the values are escaped afterwards in the whole text: far faster than
+# escaping column by column. Meanwhile JSON's quotes and line ends are bytes that never occur in UTF-8.
 _QUOTE, _END = b"\xff", b"\xfe"
 _JSON = bytes.maketrans(_QUOTE + _END, b'"\n')
 _CONTROL_CHARACTERS = bytes(range(0x20))
@@ -25,9 +25,9 @@ _OTHERS = bytes(range(0x20, 0x100))
 
 
 def commit_json(actions: CommitActions) -> bytes:
-    """The content of the commit file: one JSON object per line, the commit info first.
+    """The content of the commit file: one JSON object per line, ``commitInfo`` first.
 
-    Nulls are left out, except null partition values. Many files are rendered as columns, never as Python objects.
+    Nulls are left out, except null partition values. Many files are rendered column by column, never as Python objects.
 
     Protocol: PROTOCOL.md, "Delta Log Entries" and "Actions".
     """
@@ -45,7 +45,7 @@ def _lines(actions: CommitActions) -> Iterator[bytes]:
         yield _line("txn", transaction.to_json())
     for domain in actions.domains:
         yield _line("domainMetadata", domain.to_json())
-    # removes before adds: a reader that applies lines in order must not drop a file that only got another deletion vector
+    # removes before adds: a reader that applies lines in order must not drop a file that only gets another deletion vector
     for action, files in (("remove", actions.removes), ("add", actions.adds), ("cdc", actions.changes)):
         if len(files):
             yield from _file_lines(action, files)
@@ -56,12 +56,12 @@ def _line(action: str, document: dict[str, Any]) -> bytes:
 
 
 def _file_lines(action: str, files: pa.Table) -> Iterator[bytes]:
-    """The lines of all files, many lines per text."""
+    """The lines of all files; each yielded text holds many lines."""
     if len(files) <= _FEW:
         yield from (_line(action, _document(row)) for row in files.to_pylist())
         return
     for batch in files.to_batches(max_chunksize=_ROWS_AT_ONCE):
-        if not batch.num_rows:  # tables put together from others have such pieces
+        if not batch.num_rows:  # concatenated tables may have empty chunks
             continue
         objects = _object(batch.schema.names, batch.columns)
         lines = _text(b"{%s%s%s:" % (_QUOTE, action.encode(), _QUOTE), objects, b"}" + _END)
@@ -70,7 +70,7 @@ def _file_lines(action: str, files: pa.Table) -> Iterator[bytes]:
 
 
 def _document(row: dict[str, Any]) -> dict[str, Any]:
-    """The row as the log has it; Arrow gives a map as a list of its items."""
+    """The row as a JSON document; Arrow returns a map as a list of its items."""
     return {
         log_name(name): dict(value) if isinstance(value, list) else _document(value) if isinstance(value, dict) else value
         for name, value in row.items()
@@ -79,7 +79,7 @@ def _document(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _escaped(text: bytes) -> bytes:
-    """The text with all values in it escaped as JSON strings are; what stands for a quote of JSON's own is left."""
+    """The text with all values escaped as JSON strings; the placeholders of JSON's own quotes stay."""
     text = text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
     for code in set(text.translate(None, _OTHERS)):
         text = text.replace(bytes([code]), b"\\u%04x" % code)
@@ -87,7 +87,7 @@ def _escaped(text: bytes) -> bytes:
 
 
 def _object(names: list[str], columns: list[pa.Array]) -> pa.Array:
-    """One JSON object per row, null members left out; the first column has no nulls."""
+    """One JSON object per row, without null members; the first column has no nulls."""
     parts: list[pa.Array | bytes] = []
     for name, column in zip(names, columns, strict=True):
         if column.null_count == len(column):
@@ -98,7 +98,7 @@ def _object(names: list[str], columns: list[pa.Array]) -> pa.Array:
 
 
 def _value(values: pa.Array) -> list[pa.Array | bytes]:
-    """What makes up each value's JSON text, one part after the other; null where a part is null."""
+    """The parts that, concatenated, are each value's JSON text; null where a part is null."""
     kind = values.type
     if pa.types.is_string(kind):
         return [_QUOTE, values.cast(pa.binary()), _QUOTE]
@@ -108,7 +108,7 @@ def _value(values: pa.Array) -> list[pa.Array | bytes]:
         return [b"{", _null_as_in(values, joined), b"}"]
     if pa.types.is_struct(kind):
         return [_null_as_in(values, _object([field.name for field in kind], values.flatten()))]
-    return [values.cast(pa.string()).cast(pa.binary())]  # integers and booleans read alike in Arrow and JSON
+    return [values.cast(pa.string()).cast(pa.binary())]  # integers and booleans have the same text in Arrow and JSON
 
 
 def _null_as_in(values: pa.Array, texts: pa.Array) -> pa.Array:

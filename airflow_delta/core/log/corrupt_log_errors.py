@@ -1,4 +1,4 @@
-"""What reading a corrupt file raises, as the one typed error that names the file."""
+"""Converts the exceptions of reading a corrupt file to one typed error that names the file."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ UNREADABLE = (
     ValueError,
     AttributeError,
     ArithmeticError,
-    NotImplementedError,  # Arrow, of a cast or an encoding that it does not have
+    NotImplementedError,  # Arrow, for an unsupported cast or encoding
     MemoryError,
     RecursionError,
 )
-"""What Python's JSON and all of Arrow raise for content that is not what it claims to be; a length that lies wants memory."""
+"""What Python's JSON and Arrow raise for invalid content; MemoryError, because a wrong length requests too much memory."""
 
 
 _LONGEST = 500
 
 
 def described(error: BaseException) -> str:
-    """What was raised, cut to a length that a message can have: Arrow repeats whole values."""
+    """The exception as text, shortened for a message: Arrow repeats whole values."""
     return f"{type(error).__name__}: {error}"[:_LONGEST]
 
 
 @contextmanager
 def corrupt_log_errors(table: str, path: str) -> Iterator[None]:
-    """Turns what the block raises into ``CorruptLogError`` for the file ``path``; our own errors pass.
+    """Turns what the block raises into ``CorruptLogError`` for the file ``path``; this package's own errors pass through.
 
-    A storage that refuses or does not answer is no statement about the file, and is raised as ``storage_failure`` has it.
+    If the storage denies access or does not answer, the file may be fine: that is raised as ``storage_failure`` maps it.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""From a log's ``add`` and ``remove`` structs, as JSON or a checkpoint holds them, to the columns of ``core.actions``."""
+"""Converts ``add`` and ``remove`` structs, parsed from JSON or a checkpoint, to the columns of ``core.actions``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions.file_actions import STRING_MAP
 
 _WHEN_MISSING = {"modification_time": 0, "size": 0, "data_change": True}
-"""What a required field counts as where a writer left it out."""
+"""Defaults of required fields, for actions in which a writer left them out."""
 
 
 def log_name(column: str) -> str:
-    """The name that a column has in the log: ``baseRowId`` for ``base_row_id``."""
+    """A column's name in the log: ``baseRowId`` for ``base_row_id``."""
     head, *tail = column.split("_")
     return head + "".join(word.capitalize() for word in tail)
 
@@ -23,9 +23,9 @@ def file_columns(actions: pa.StructArray, schema: pa.Schema, maps: Mapping[str, 
     """The actions as columns of ``schema`` (of ``ADD_FILE`` or ``REMOVE_FILE``).
 
     Args:
-        actions: Without null rows. Any field may be missing, others are ignored.
+        actions: The actions, without null rows. Any field may be missing; unknown ones are ignored.
         schema: The columns wanted.
-        maps: What counts instead of the fields of these names in the log.
+        maps: Replacements of fields, by name in the log.
 
     Raises:
         ValueError: An action has no path.
@@ -56,7 +56,7 @@ def _column(values: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
 
 
 def _struct(values: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
-    """The struct with exactly the wanted fields; those the log does not have are null."""
+    """The struct with exactly the wanted fields; those missing in the log are null."""
     if values.null_count == len(values):
         return pa.nulls(len(values), wanted)
     found = {field.name: child for field, child in zip(values.type, values.flatten(), strict=True)}

@@ -1,4 +1,4 @@
-"""Names of the files in ``_delta_log``: made and understood here only, with no I/O.
+"""Names of the files in ``_delta_log``; the only place where they are built and parsed. No I/O.
 
 Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Sidecar Files", "Log Compaction Files", "Version Checksum File",
 "Catalog-managed tables".
@@ -32,10 +32,10 @@ _NAME = re.compile(
 _STAGED = re.compile(r"(?P<version>[0-9]{20})\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json", re.IGNORECASE)
 
 MAX_VERSION = (1 << 63) - 1
-"""Versions are longs; a file whose name says a greater one is not a file of the log."""
+"""Versions are 64-bit; a file name with a greater version is not a file of the log."""
 
 END_OF_VERSIONS = ":"
-"""Sorts after every name that begins with a digit: a listing in order may stop here, whatever stray files follow."""
+"""Sorts after every name that begins with a digit: an ordered listing may stop here, whatever other files follow."""
 
 
 class LogFileKind(Enum):
@@ -51,13 +51,13 @@ class LogFileKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFileName:
-    """What the name of a log file says.
+    """The parsed name of a log file.
 
     Attributes:
-        version: The first one that it is about.
-        end: The last version of compacted commits; None for every other kind.
-        part: Number of this part, from 1; 1 for a checkpoint of one file.
-        parts: Files that the checkpoint consists of.
+        version: The version, or the first one that the file covers.
+        end: The last version that a compacted file covers; None for every other kind.
+        part: Number of the part of a multi-part checkpoint, from 1; otherwise 1.
+        parts: Number of files that make up the checkpoint.
     """
 
     kind: LogFileKind
@@ -68,9 +68,9 @@ class LogFileName:
 
 
 def parse_name(name: str) -> LogFileName | None:
-    """What ``name`` (without a directory) says, or None for a file that readers of the log must ignore.
+    """The parsed ``name`` (without directory), or None for a file that readers of the log must ignore.
 
-    Ignored are staged commits, temporary and any other files.
+    Staged commits, temporary files and all others are ignored.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -94,7 +94,7 @@ def parse_name(name: str) -> LogFileName | None:
 
 
 def version_prefix(version: int) -> str:
-    """``00000000000000000007`` for version 7: no name of that version or a later one sorts before it."""
+    """``00000000000000000007`` for version 7: the names of this version and later ones sort at or after it."""
     return f"{version:020d}"
 
 
@@ -109,17 +109,17 @@ def commit_path(version: int) -> str:
 
 
 def staged_commit_file(version: int, uuid: str) -> str:
-    """``00000000000000000007.<uuid>.json``: the name of a commit that is proposed to a catalog as version 7."""
+    """``00000000000000000007.<uuid>.json``: the name of a staged commit, proposed to a catalog as version 7."""
     return f"{version:020d}.{uuid}.json"
 
 
 def staged_commit_path(name: str) -> str:
-    """``_delta_log/_staged_commits/<name>``: where the staged commit of that name lies."""
+    """``_delta_log/_staged_commits/<name>``: the path of a staged commit."""
     return f"{STAGED_COMMITS_DIRECTORY}/{name}"
 
 
 def staged_version(name: str) -> int | None:
-    """The version that a staged commit of this name is proposed as; None when no staged commit is named so."""
+    """The version that a staged commit of this name is proposed as; None if the name is not that of a staged commit."""
     match = _STAGED.fullmatch(name)
     version = int(match["version"]) if match else MAX_VERSION + 1
     return version if version <= MAX_VERSION else None
@@ -151,18 +151,18 @@ def v2_checkpoint_path(version: int, uuid: str, suffix: Literal["json", "parquet
 
 
 def sidecar_path(name: str) -> str:
-    """``_delta_log/_sidecars/<name>``: where the sidecar of that name lies."""
+    """``_delta_log/_sidecars/<name>``: the path of a sidecar."""
     return f"{SIDECAR_DIRECTORY}/{name}"
 
 
 def referenced_sidecar(path: str) -> str:
-    """The place of a sidecar that a checkpoint calls ``path``: its bare name, percent-encoded, or a whole URI.
+    """The path of a sidecar that a checkpoint references as ``path``: a bare name, percent-encoded, or a whole URI.
 
-    Sidecars always lie in their own table's directory, so that only the last part of a URI counts (of a table that was moved,
-    too).
+    Sidecars always lie in their own table's directory. So only the last part of a URI counts, which still holds after a table
+    was moved.
 
     Raises:
-        ValueError: The path ends with no name.
+        ValueError: The path does not end in a name.
     """
     name = unquote(path.rpartition("/")[2])
     if not name or "/" in name or name in (".", ".."):

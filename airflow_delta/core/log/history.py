@@ -1,8 +1,8 @@
-"""Versions and their times: history, time travel, and the search for one's own commit.
+"""Versions and their timestamps: history, time travel, and the search for a task's own commit.
 
-Protocol: PROTOCOL.md, "In-Commit Timestamps". Times are milliseconds since the epoch. The time of a commit is the one it
-carries where the table keeps in-commit timestamps, and otherwise its file's modification time, moved to right after the commit
-before where a clock ran backwards.
+Protocol: PROTOCOL.md, "In-Commit Timestamps". Timestamps are milliseconds since the epoch. The timestamp of a commit is its
+    in-commit timestamp, if the table has them, else its file's modification time, raised where needed so that it is later than
+    the previous commit's.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from airflow_delta.core.log.timestamp import milliseconds
 from airflow_delta.core.statements.validation import whole_number
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
-_VERSION_DIGITS = 19  # of a long
+_VERSION_DIGITS = 19  # of a 64-bit integer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One commit as a history shows it.
+    """One commit in a table's history.
 
     Attributes:
         timestamp: Milliseconds since the epoch.
-        commit_info: None when the writer left none.
+        commit_info: The ``commitInfo``; None when the writer left none.
     """
 
     version: int
@@ -49,17 +49,17 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InCommitTimestamps:
-    """From which version on commits carry their time.
+    """The version from which on commits have an in-commit timestamp.
 
     Attributes:
-        enabled_at: None where they never do.
+        enabled_at: That version; None if they are not enabled.
     """
 
     enabled_at: int | None
 
     @classmethod
     def from_metadata(cls, metadata: Metadata) -> InCommitTimestamps:
-        """As recorded in the table's properties; without an enablement version the whole history has them."""
+        """As recorded in the table's properties; without an enablement version, all commits have them."""
         properties = metadata.configuration
         if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":
             return cls(enabled_at=None)
@@ -67,12 +67,12 @@ class InCommitTimestamps:
         return cls(enabled_at=int(version) if version.isdecimal() and len(version) <= _VERSION_DIGITS else 0)
 
     def holds_for(self, version: int) -> bool:
-        """Whether the commit of this version carries its time."""
+        """Whether the commit of this version has an in-commit timestamp."""
         return self.enabled_at is not None and version >= self.enabled_at
 
 
 def monotonic_times(commits: Mapping[int, FileStatus]) -> dict[int, int]:
-    """Strictly ascending times of these commits (by ascending version) from their files' modification times."""
+    """Strictly ascending timestamps of these commits (ascending versions), from their files' modification times."""
     times: dict[int, int] = {}
     last: int | None = None
     for version, status in commits.items():
@@ -82,19 +82,19 @@ def monotonic_times(commits: Mapping[int, FileStatus]) -> dict[int, int]:
 
 
 def commit_timestamp(version: int, file_time: int, info: CommitInfo | None, in_commit: InCommitTimestamps) -> int:
-    """The time of one commit."""
+    """The timestamp of one commit, in milliseconds since the epoch."""
     carried = info.in_commit_timestamp if info and in_commit.holds_for(version) else None
     return file_time if carried is None else carried
 
 
 def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryEntry]:
-    """The commits whose files are there, newest first, none where only checkpoints are left; each is read when its turn comes.
+    """The commits whose files exist, newest first, each read when it is yielded; empty if only checkpoints are left.
 
-    Commits that a log cleanup deletes meanwhile are left out.
+    Commits that a log cleanup deletes meanwhile are skipped.
 
     Raises:
-        TableNotFoundError: There is neither a commit nor a checkpoint.
-        CorruptLogError: A commit info is not a JSON object.
+        TableNotFoundError: The log holds neither a commit nor a checkpoint.
+        CorruptLogError: A ``commitInfo`` is not a JSON object.
     """
     listing = list_log(store)
     commits = listing.commits
@@ -105,14 +105,14 @@ def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryE
         try:
             entry = _entry(store, version, times[version], in_commit)
         except LogGapError:
-            if version == listing.latest_version:  # which no cleanup deletes
+            if version == listing.latest_version:  # no cleanup deletes the latest version
                 raise
             continue
         yield entry
 
 
 def newest(entries: Iterator[HistoryEntry], limit: int | None) -> list[HistoryEntry]:
-    """At most so many of these entries; all when None. Raises ``InvalidStatementError`` for a limit that is no such number."""
+    """The first ``limit`` entries; all when None. Raises ``InvalidStatementError`` for an invalid limit."""
     if limit is None:
         return list(entries)
     if whole_number("DESCRIBE HISTORY", "the limit", limit) < 0:
@@ -121,19 +121,19 @@ def newest(entries: Iterator[HistoryEntry], limit: int | None) -> list[HistoryEn
 
 
 class CommitTimes:
-    """When each version that can be rebuilt was committed, in milliseconds since the epoch; commits are read when needed.
+    """The timestamps of all versions that can be rebuilt, in milliseconds since the epoch; commits are read as needed.
 
     Attributes:
-        head: The last version, which has no time where only its checkpoint is left; -1 where there is none.
+        head: The last version, which has no timestamp if only its checkpoint is left; -1 without any version.
     """
 
     def __init__(self, store: LogStore, in_commit: InCommitTimestamps, *, rebuilt: bool = True) -> None:
-        """Read the listing of the log, once.
+        """List the log, once.
 
         Args:
-            store: The table.
-            in_commit: From which version on commits carry their time.
-            rebuilt: Whether only versions that can be rebuilt count; otherwise each one whose commit is there.
+            store: The table's log store.
+            in_commit: The version from which on commits have in-commit timestamps.
+            rebuilt: Whether only versions that can be rebuilt count; otherwise every version whose commit file exists.
         """
         self._store = store
         self._in_commit = in_commit
@@ -141,16 +141,16 @@ class CommitTimes:
         self.head = -1 if listing.latest_version is None else listing.latest_version
         self._file_times = _times_of_readable(listing) if rebuilt else monotonic_times(listing.commits)
         self._versions = sorted(self._file_times)
-        # Times of files and times that commits carry need not ascend together: after a copy all files are new.
+        # Modification times and in-commit timestamps may not ascend together: after a copy, all files are new.
         self._with_time = bisect_left(self._versions, True, key=in_commit.holds_for)
 
     def time_of(self, version: int) -> int:
-        """The time of one version. Raises ``KeyError`` for one whose commit is gone."""
+        """The timestamp of a version. Raises ``KeyError`` if its commit file is gone."""
         info = read_commit_info(self._store, version) if self._in_commit.holds_for(version) else None
         return commit_timestamp(version, self._file_times[version], info, self._in_commit)
 
     def last_until(self, timestamp: int) -> int:
-        """The version that was the latest one at ``timestamp``, the last one for every later time.
+        """The version that was the latest at ``timestamp``; the last version for every later time.
 
         Raises:
             TimestampOutOfRangeError: The time lies before the first version.
@@ -174,23 +174,23 @@ class CommitTimes:
         return self._versions[position]
 
     def out_of_range(self, timestamp: int) -> TimestampOutOfRangeError:
-        """The error for a time without a version."""
+        """The error for a time that has no version."""
         earliest, latest = (self.time_of(self._versions[end]) if self._versions else 0 for end in (0, -1))
         return TimestampOutOfRangeError(table=self._store.table_uri, timestamp=timestamp, earliest=earliest, latest=latest)
 
     def latest(self) -> int:
-        """The time of the last version."""
+        """The timestamp of the last version."""
         return self.time_of(self._versions[-1])
 
     def _region(self, timestamp: int) -> tuple[int, int]:
-        """Between which positions times ascend: where commits carry their time, or before that."""
+        """The range of positions in which timestamps ascend: those with in-commit timestamps, or those before."""
         first, end = self._with_time, len(self._versions)
         carries = first < end and (first == 0 or timestamp >= self.time_of(self._versions[first]))
         return (first, end) if carries else (0, first)
 
 
 def version_at(store: LogStore, timestamp: int, in_commit: InCommitTimestamps) -> int:
-    """The version that was the latest one at ``timestamp`` and can still be rebuilt.
+    """The version that was the latest at ``timestamp``, among those that can still be rebuilt.
 
     Raises:
         TimestampOutOfRangeError: The time lies before the first or after the last such version.
@@ -210,10 +210,10 @@ def _times_of_readable(listing: LogListing) -> dict[int, int]:
 def find_produced(
     store: LogStore, in_commit: InCommitTimestamps, wanted: Mapping[str, Any], *, with_token: bool = False
 ) -> HistoryEntry | None:
-    """The newest commit whose record of the run that requested it (``Origin.record``) has all the wanted members.
+    """The newest commit whose record of the requesting task run (``Origin.record``) has all the wanted members.
 
-    Members as operators write them: ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
-    ``with_token`` leaves out commits without a token, which only prepare or follow a task's own.
+    The members are those that operators write: ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
+    ``with_token`` skips commits without a token, which only prepare or follow a task's own commit.
     """
 
     def is_wanted(info: CommitInfo | None) -> bool:
@@ -223,9 +223,9 @@ def find_produced(
 
 
 def is_produced_by(info: CommitInfo, wanted: Mapping[str, Any]) -> bool:
-    """Whether the commit's record of the run that requested it has all the wanted members; see ``find_produced``.
+    """Whether the commit's record of the requesting task run has all the wanted members; see ``find_produced``.
 
-    What was staged is the commit of the run that staged it, and of the one that published it.
+    A published commit counts for both the run that staged it and the run that published it.
     """
     runs = (info.origin.record, info.origin.record.get(PUBLISHED_BY_KEY))
     return any(
@@ -234,7 +234,7 @@ def is_produced_by(info: CommitInfo, wanted: Mapping[str, Any]) -> bool:
 
 
 def _is(found: Any, wanted: Any) -> bool:
-    """Whether both are one value; a date also when it is written for another zone."""
+    """Whether both are the same value; dates are also equal if written for different time zones."""
     if found == wanted or not (isinstance(found, str) and isinstance(wanted, str)):
         return bool(found == wanted)
     try:
@@ -244,11 +244,11 @@ def _is(found: Any, wanted: Any) -> bool:
 
 
 def find_commit(store: LogStore, token: str, after: int) -> HistoryEntry | None:
-    """The first commit later than version ``after`` that the task with this token requested; None when there is none.
+    """The first commit after version ``after`` that carries the token; None when no commit does.
 
     Raises:
-        TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known; also while they
-            were read.
+        TokenHistoryLostError: Commits right after ``after`` were cleaned up, before or during the search, so it is unknown
+            whether one carried the token.
     """
     try:
         return _first_of_token(store, token, find_settled(store, lambda: _all_commits_after(store, after)))
@@ -268,7 +268,7 @@ def _first_of_token(store: LogStore, token: str, commits: Mapping[int, FileStatu
 
 
 def _all_commits_after(store: LogStore, after: int) -> Mapping[int, FileStatus]:
-    """Every commit later than ``after``. Raises ``LogGapError`` when the listing lacks one: it could be the one looked for."""
+    """Every commit after ``after``. Raises ``LogGapError`` if one is missing, as it could be the one looked for."""
     listing = list_log(store, after + 1)
     for version in range(after + 1, after + 1 if listing.latest_version is None else listing.latest_version + 1):
         if version not in listing.commits:

@@ -1,4 +1,4 @@
-"""The commits of one table at a catalog that lives in this process: for tests, ours and the users'."""
+"""The commits of a catalog-managed table, with a catalog that lives in this process: for tests, ours and users'."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_delta.core.log.managed_commits import (
 
 
 class InMemoryManagedCommits:
-    """``ManagedCommits`` over a dictionary; safe between threads."""
+    """``ManagedCommits`` over a dictionary; thread-safe."""
 
     def __init__(
         self,
@@ -27,14 +27,14 @@ class InMemoryManagedCommits:
         catalog: str = "memory",
         identity: Mapping[str, str] | None = None,
     ) -> None:
-        """A table that the catalog has registered, and of which it has ratified nothing yet.
+        """A table that is registered in the catalog, without any ratified commit.
 
         Args:
-            table_uri: The table, for errors.
-            limit: Most commits that it keeps unpublished.
-            permits: The maintenance that it leaves to its clients.
-            catalog: Its name.
-            identity: The properties by which the table's metadata names it here.
+            table_uri: URI of the table, for errors.
+            limit: Most unpublished commits that the catalog keeps.
+            permits: The maintenance that the catalog permits to clients.
+            catalog: Name of the catalog.
+            identity: The table properties that identify the table in the catalog.
         """
         self._table_uri = table_uri
         self._limit = limit
@@ -47,32 +47,32 @@ class InMemoryManagedCommits:
 
     @property
     def catalog(self) -> str:
-        """Its name."""
+        """Name of the catalog."""
         return self._catalog
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The properties by which the table's metadata names it here."""
+        """The table properties that identify the table in the catalog."""
         return self._identity
 
     @property
     def permits(self) -> Collection[Maintenance]:
-        """The maintenance that it leaves to its clients."""
+        """The maintenance that the catalog permits to clients."""
         return self._permits
 
     def ratified(self) -> RatifiedCommits:
-        """The commits that are not known to be published, and the latest version."""
+        """The commits not yet reported as published, and the latest version."""
         with self._lock:
             return RatifiedCommits(
                 commits=tuple(self._commits[version] for version in sorted(self._commits)), latest=self._latest
             )
 
     def ratify(self, commit: ProposedCommit) -> None:
-        """Make the staged commit its version."""
+        """Ratify the staged commit as its version."""
         self._take(commit.ratified)
 
     def ratify_inline(self, version: int, content: bytes, modification_time: int) -> None:
-        """Make this content a version that no file holds until it is published."""
+        """Ratify this content as a version that no file holds until it is published."""
         self._take(RatifiedCommit(version=version, size=len(content), modification_time=modification_time, content=content))
 
     def _take(self, commit: RatifiedCommit) -> None:

@@ -1,4 +1,4 @@
-"""The checksum that ``_last_checkpoint`` carries of itself.
+"""The checksum of ``_last_checkpoint``, which the file itself contains.
 
 Protocol: PROTOCOL.md, "JSON checksum".
 """
@@ -12,20 +12,20 @@ from typing import Any
 from urllib.parse import quote
 
 CHECKSUM = "checksum"
-"""The member that holds the checksum, and is left out of it."""
+"""The member that holds the checksum; it is excluded from its own computation."""
 
 
-_LONGEST = 16 << 20  # the path of a leaf that is deep inside is far longer than the leaf
+_LONGEST = 16 << 20  # a deep leaf's path is far longer than the leaf itself
 
 
 def json_checksum(document: Mapping[str, Any]) -> str:
-    """MD5 of the document's canonical form, in hexadecimal digits; numbers are whole. Raises as ``canonical_form``."""
+    """MD5 of the document's canonical form, in hexadecimal; numbers must be integers. Raises as ``canonical_form``."""
     canonical = canonical_form({key: value for key, value in document.items() if key != CHECKSUM})
     return hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
 
 
 def canonical_form(document: Mapping[str, Any]) -> str:
-    """Every leaf with its path, in the order of the paths' bytes.
+    """Every leaf with its path, in the byte order of the paths.
 
     Raises:
         ValueError: The paths take more than ``_LONGEST`` bytes.
@@ -41,7 +41,7 @@ def canonical_form(document: Mapping[str, Any]) -> str:
 
 
 def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    open_values = [("", _members(document))]  # a loop: a generator within generators costs each leaf its depth
+    open_values = [("", _members(document))]  # a loop, because nested generators would pass each leaf through every level
     while open_values:
         prefix, members = open_values[-1]
         for name, value in members:

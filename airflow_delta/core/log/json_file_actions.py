@@ -1,4 +1,4 @@
-"""The file actions of JSON lines as columns: many files in one go, parsed by Arrow.
+"""Parses the file actions of JSON lines to columns: many files at once, with Arrow.
 
 Protocol: PROTOCOL.md, "Add File and Remove File", "Add CDC File". Unknown fields are ignored; a null field is an absent one.
 """
@@ -25,16 +25,16 @@ from airflow_delta.core.log.non_file_actions import LogText
 VERSION = pa.field("version", pa.int64())
 """Last column of the file actions: the version whose commit holds the action."""
 
-_BLOCK_SIZE = 4 << 20  # Bytes that one thread parses; large enough that columns are built in few pieces.
+_BLOCK_SIZE = 4 << 20  # bytes that one thread parses; large enough that columns have few chunks
 _BRACE = ord("{")
 _ACTIONS = {"add": ADD_FILE, "remove": REMOVE_FILE, "cdc": CHANGE_FILE}
 _MAPS = ("partitionValues", "tags")
-_NUMBER = "number"  # of the line
+_NUMBER = "number"  # line number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileActions:
-    """The file actions of some files in the order of their lines; each table ends with the column ``VERSION``.
+    """The file actions of several log files, in the order of lines; the last column of each table is ``VERSION``.
 
     Attributes:
         adds: Columns ``ADD_FILE``.
@@ -48,10 +48,10 @@ class FileActions:
 
 
 def file_actions(table: str, texts: Sequence[LogText]) -> FileActions:
-    """The file actions of these files, versions ascending.
+    """The file actions of these log files, in ascending order of versions.
 
     Raises:
-        CorruptLogError: A line is not a JSON object, or a file action is not what the protocol says.
+        CorruptLogError: A line is not a JSON object, or a file action violates the protocol.
     """
     lines = list(chain.from_iterable(text.lines for text in texts))
     if not lines:
@@ -59,7 +59,7 @@ def file_actions(table: str, texts: Sequence[LogText]) -> FileActions:
     versions = _versions(texts)
     try:
         return _parsed(lines, versions)
-    except UNREADABLE as error:  # where many threads parse, Arrow does not report the line
+    except UNREADABLE as error:  # with several threads, Arrow does not report the line
         number, cause = _first_corrupt_line(lines, versions) or (len(lines) - 1, error)
         text, of_text = _place(texts, number)
         raise text.corrupt(table, of_text, described(cause)) from cause
@@ -74,7 +74,7 @@ def _versions(texts: Sequence[LogText]) -> pa.Int64Array:
 
 
 def _first_corrupt_line(lines: Sequence[bytes], versions: pa.Int64Array) -> tuple[int, BaseException] | None:
-    """Its number and what is wrong with it; found by halving, so that all lines are parsed twice at most."""
+    """The line's index and the error; found by bisection, so that all lines are parsed at most twice."""
     first, end = 0, len(lines)
     while end - first > 1:
         middle = (first + end) // 2
@@ -92,7 +92,7 @@ def _first_corrupt_line(lines: Sequence[bytes], versions: pa.Int64Array) -> tupl
 
 
 def _place(texts: Iterable[LogText], number: int) -> tuple[LogText, int]:
-    """The text of a line, and the line's number in it from 1."""
+    """The log file that contains a line, and the line's number in that file, from 1."""
     places = chain.from_iterable(zip(repeat(text), range(1, len(text.lines) + 1)) for text in texts)
     return next(islice(places, number, None))
 
@@ -110,7 +110,7 @@ def _parsed(lines: Sequence[bytes], versions: pa.Int64Array) -> FileActions:
             unexpected_field_behavior="ignore",
         ),
     )
-    if len(rows) != len(lines):  # Arrow takes {...}{...} for two rows
+    if len(rows) != len(lines):  # Arrow reads {...}{...} as two rows
         raise ValueError("a line holds more than one value")
     is_action = [pc.is_valid(rows[key]) for key in actions]
     is_alone = pc.less(reduce(pc.add, (mask.cast(pa.int8()) for mask in is_action)), 2)
@@ -123,15 +123,15 @@ def _parsed(lines: Sequence[bytes], versions: pa.Int64Array) -> FileActions:
 
 
 def _texts(body: bytes, lines: Sequence[bytes]) -> pa.LargeStringArray:
-    """The lines as Arrow has them, line feeds included.
+    """The lines as an Arrow array, line feeds included.
 
     Raises:
-        ValueError: Arrow's JSON reader cannot be given it: it dies of a line that is ``null``, and takes any bytes for text.
+        ValueError: A line is not fit for Arrow's JSON reader, which crashes on a line ``null`` and accepts any bytes as text.
     """
     if any(line[0] != _BRACE and not line.lstrip().startswith(b"{") for line in lines):
         raise ValueError("the line is not a JSON object")
     ends = pc.cumulative_sum(pa.array([len(line) + 1 for line in lines], pa.int64()))
-    ends = pc.min_element_wise(ends, len(body))  # behind the last line there is no line feed
+    ends = pc.min_element_wise(ends, len(body))  # the last line has no line feed
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
     texts = pa.LargeStringArray.from_buffers(len(lines), offsets.buffers()[1], pa.py_buffer(body))
     texts.validate(full=True)
@@ -139,7 +139,7 @@ def _texts(body: bytes, lines: Sequence[bytes]) -> pa.LargeStringArray:
 
 
 def _table(rows: pa.Table, key: str, lines: Sequence[bytes]) -> pa.Table:
-    """The actions below this key, in pieces as they were parsed: all texts together may be too long for one array."""
+    """The actions under this key, in chunks as parsed: all texts together may be too long for one array."""
     schema = _ACTIONS[key]
     columns = schema.append(VERSION)
     pieces = []
@@ -160,7 +160,7 @@ def _maps(rows: pa.RecordBatch, key: str, name: str, lines: Sequence[bytes]) -> 
 
 
 def _json_type(fields: Iterable[pa.Field]) -> pa.StructType:
-    """What Arrow is to parse: of a map only whether it is there."""
+    """The type that Arrow is to parse: of a map, only whether it is present."""
 
     def of(column: pa.Field) -> pa.DataType:
         if pa.types.is_map(column.type):

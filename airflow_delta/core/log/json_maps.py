@@ -1,7 +1,7 @@
-"""The maps of file actions in JSON lines, with exactly their keys: a missing key and a null one are not the same.
+"""The maps of file actions in JSON lines, with exactly their keys: a missing key differs from a null value.
 
-Arrow's JSON reader has no maps, and a struct of all keys that occur costs rows times keys. So the text of each map is taken
-from its line, and of equal texts, which are many, one is parsed.
+Arrow's JSON reader has no map type, and a struct of all keys would cost rows times keys. So the text of each map is cut out of
+its line, and of equal texts, which are frequent, only one is parsed.
 
 Protocol: PROTOCOL.md, "Add File and Remove File", "Add CDC File".
 """
@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# For RE2, whose time is linear in the text; each byte leaves one way to go on, which doubles its speed. A pattern reads a line
-# from its start, member by member, in the order in which all known writers write them; other lines are parsed as a whole.
+# RE2 runs in linear time; every byte allows only one continuation, which doubles the speed. A pattern matches a line from its
+# start, member by member, in the order in which all known writers write them; other lines are parsed as a whole.
 _TEXT = r'"(?:[^"\\]|\\.)*"'
 _MAP = rf'\{{(?:[^{{}}"]|{_TEXT})*\}}'
 _PLAIN = "[0-9A-Za-z.+-]+"
@@ -32,7 +32,7 @@ Members = list[tuple[str, Any]]
 
 
 def map_texts(lines: pa.LargeStringArray, member: str) -> pa.LargeStringArray:
-    """The text of this member of the first action of each line; null where it is not there, or not found by its pattern."""
+    """The text of this member in the first action of each line; null where it is absent, or the pattern does not match."""
     return pc.struct_field(pc.extract_regex(lines, _PATTERNS[member]), "map")
 
 
@@ -41,8 +41,8 @@ def maps_of(is_there: pa.BooleanArray, texts: pa.LargeStringArray, parse_line: C
 
     Args:
         is_there: Whether the action has the map.
-        texts: Its text; null where it has none, or the text was not found.
-        parse_line: Gives the members of the map of the action of this number, from its whole line.
+        texts: The map's text; null if the action has none, or the pattern did not match.
+        parse_line: Returns the members of the map of the action with this index, by parsing its whole line.
 
     Raises:
         ValueError: A map has a key twice, or a line is too large.
@@ -60,7 +60,7 @@ def maps_of(is_there: pa.BooleanArray, texts: pa.LargeStringArray, parse_line: C
 
 
 def _parsed(texts: Sequence[str]) -> list[Members]:
-    """The members of these objects, many in one go; none of them holds another object."""
+    """The members of these objects, parsed together; they contain no nested objects."""
     found = []
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         some = texts[start : start + _TEXTS_AT_ONCE]

@@ -1,4 +1,4 @@
-"""The file ``_last_checkpoint``: a hint where to begin reading, never more than that.
+"""The file ``_last_checkpoint``: only a hint of where to begin reading the log.
 
 Protocol: PROTOCOL.md, "Last Checkpoint File", "JSON checksum".
 """
@@ -15,10 +15,10 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 def hinted_version(store: LogStore) -> int | None:
-    """The version of a checkpoint that was there once; None when the hint is missing, unreadable, or not what was written.
+    """The version of a checkpoint that existed when the hint was written; None if the hint is missing or invalid.
 
     Raises:
-        StorageUnavailableError: The storage did not answer; a listing would wait for it once more.
+        StorageUnavailableError: The storage did not answer; falling back to a listing would only wait again.
     """
     try:
         hint: Any = parse_json(store.read(LAST_CHECKPOINT), unique_names=True)

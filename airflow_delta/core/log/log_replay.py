@@ -1,4 +1,4 @@
-"""The state of the table at one version, rebuilt from its log files on demand, and updated to later versions."""
+"""The state of the table at one version, rebuilt from its log files on demand, and updated with later commits."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _OF_KEYS = ("path", "deletion_vector")
 
 
 class LogReplay:
-    """What the log says up to one version. Immutable; file actions are read when they are first requested, and kept.
+    """The state of the log up to one version. Immutable; file actions are read on first use and then cached.
 
-    The live files are those of a base (the checkpoint, or an earlier replay that knows them) with the commits since applied.
+    The live files are those of a base (the checkpoint, or an earlier replay that has read them) with the later commits applied.
     """
 
     def __init__(self, store: LogStore, segment: LogSegment, header: CheckpointHeader | None, tail: CommitBatch) -> None:
@@ -54,9 +54,9 @@ class LogReplay:
         self._store = store
         self._header = header
         self._tail = tail  # all commits after the checkpoint
-        self.broken_checkpoints: tuple[Checkpoint, ...] = ()  # those found so far, whether it went on without them or not
-        self._known_files: pa.Table | None = None  # live files, of the columns requested so far
-        self._earlier_files: _Earlier | None = None  # of an earlier version, and the commits since
+        self.broken_checkpoints: tuple[Checkpoint, ...] = ()  # found so far, whether or not reading continued without them
+        self._known_files: pa.Table | None = None  # live files, with the columns requested so far
+        self._earlier_files: _Earlier | None = None  # the live files of an earlier version, and the commits since
         self._earlier_tombstones: _Earlier | None = None
         self._was_chosen_from = False
 
@@ -64,18 +64,18 @@ class LogReplay:
     def from_store(cls, store: LogStore, version: int | None = None, *, broken: Collection[Checkpoint] = ()) -> LogReplay:
         """The replay up to ``version`` (the latest one when None).
 
-        Where the newest checkpoint is unreadable, an older one serves if the commits since are there.
+        If the newest checkpoint is unreadable, an older one is used, provided that all commits since exist.
 
         Args:
-            store: The table.
+            store: The table's log store.
             version: The version wanted.
-            broken: Checkpoints that turned out to be unreadable, and are skipped.
+            broken: Checkpoints known to be unreadable, which are skipped.
 
         Raises:
             TableNotFoundError: The table does not exist.
-            VersionNotFoundError: The log does not reach from a start to ``version``.
+            VersionNotFoundError: ``version`` cannot be rebuilt: it does not exist, or files that it needs were cleaned up.
             CorruptLogError: A log file that is needed cannot be read or is missing.
-            InvalidStatementError: The version is no whole number.
+            InvalidStatementError: The version is not a whole number.
         """
         version = None if version is None else whole_number("the snapshot", "the version", version)
         found = list(broken)
@@ -98,7 +98,7 @@ class LogReplay:
             return replay
 
     def followed_by(self, segment: LogSegment) -> LogReplay:
-        """The replay of ``segment``, which is this one's with later commits; what is known here is not read again."""
+        """The replay of ``segment``, which extends this one's with later commits; what was read here is not read again."""
         news = read_commits(self._store, [version for version in segment.commits if version > self.segment.version])
         later = LogReplay(self._store, segment, self._header, self._tail.followed_by(news))
         later.broken_checkpoints = self.broken_checkpoints
@@ -127,18 +127,18 @@ class LogReplay:
 
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:
-        """How far each application has written: its latest commit counts."""
+        """The last transaction (``txn`` action) of each application, by application id."""
         return {**(self._header.transactions if self._header else {}), **self._tail.transactions}
 
     @property
     def domains(self) -> Mapping[str, DomainMetadata]:
-        """The domains that are there."""
+        """The metadata domains by name, without removed ones."""
         merged = {**(self._header.domains if self._header else {}), **self._tail.domains}
         return {name: domain for name, domain in merged.items() if not domain.removed}
 
     @cached_property
     def commit_info(self) -> CommitInfo | None:
-        """Who made this version; None when its commit file is gone or does not say."""
+        """The ``commitInfo`` of this version; None when its commit file is gone or has none."""
         if self._tail.commit_info or not self.segment.commit_of_version:
             return self._tail.commit_info
         return read_commit_info(self._store, self.segment.version)
@@ -151,13 +151,13 @@ class LogReplay:
         return self.files(ADD_FILE.names)
 
     def files(self, columns: Sequence[str]) -> pa.Table:
-        """The live files; kept, so that only columns not requested before are a reason to read again.
+        """The live files; cached, so that only columns not requested before are read.
 
         Args:
-            columns: Names of ``ADD_FILE`` and ``NUM_RECORDS``, in the order wanted.
+            columns: Names of columns of ``ADD_FILE``, and ``NUM_RECORDS``, in the order wanted.
 
         Raises:
-            CorruptLogError: A log file that is needed cannot be read and nothing else serves, or two live files share a path.
+            CorruptLogError: A log file that is needed cannot be read or replaced by others, or two live files share a path.
         """
         known = self._known_files
         if known is None or not {*columns} <= {*known.column_names}:
@@ -166,42 +166,42 @@ class LogReplay:
         return known.select(columns)
 
     def candidates(self, columns: Sequence[str], row_filter: RowFilter) -> pa.Table:
-        """The live files for which ``row_filter`` may hold; perhaps more.
+        """The live files for which ``row_filter`` may hold; possibly more.
 
-        The first time nothing of the other files is read but what ``row_filter`` reads; from the second time on everything is
-        kept as of ``files``, which also says more about arguments and errors.
+        The first call reads, of the other files, only the columns that ``row_filter`` needs; from the second call on,
+        everything is cached as in ``files``, which describes arguments and errors.
         """
         if not self._may_forget():
             return self.files(columns)
         return self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], FileFilter(BY_PARTITION, row_filter)).select(columns)
 
     def chosen(self, columns: Sequence[str], row_filter: RowFilter) -> pa.Table | None:
-        """The live files for which ``row_filter``, which looks at the columns ``BY_STATISTICS``, is true.
+        """The live files for which ``row_filter`` holds; it uses the columns ``BY_STATISTICS``.
 
-        Statistics are read and forgotten piece by piece: they take more memory than all the rest. Only the first time; None
-        from the second time on, when everything is kept as of ``files``, which also says more about arguments and errors.
+        Statistics are read piece by piece and not kept, as they need more memory than all other columns. Only the first call
+        does so; later calls return None, as everything is cached as in ``files``, which describes arguments and errors.
         """
         if not self._may_forget():
             return None
         files = self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], FileFilter(BY_STATISTICS, row_filter))
-        late = self._tail_changes.added  # all of which ``files`` still has
+        late = self._tail_changes.added  # ``files`` still includes all of these
         is_wanted = [row_filter(piece) for piece in late.select(BY_STATISTICS.names).combine_chunks().to_batches()]
         unwanted = file_keys(late.filter(pc.invert(pa.chunked_array(is_wanted, pa.bool_()))))
         files = files.filter(pc.invert(pc.is_in(file_keys(files), unwanted))) if len(unwanted) else files
         return files.select(columns)
 
     def _may_forget(self) -> bool:
-        """Whether a choice of files costs less when what it looks at is not kept: the first one from a checkpoint."""
+        """Whether it is cheaper not to keep what selects the files: for the first selection from a checkpoint."""
         if self._was_chosen_from or self._known_files is not None or self._earlier_files is not None:
             return False
         self._was_chosen_from = self.segment.checkpoint is not None
         return self._was_chosen_from
 
     def file_pieces(self) -> Iterator[pa.Table]:
-        """The live files, columns ``ADD_FILE``, piece by piece; what is not known already is read and forgotten.
+        """The live files, columns ``ADD_FILE``, piece by piece; pieces that are not cached are read and not kept.
 
         Raises:
-            CorruptLogError: As of ``files``, but that nothing else serves where the checkpoint turns out to be broken.
+            CorruptLogError: As of ``files``, except that a checkpoint found to be broken is not replaced by other files.
         """
         known = self._known_files if self._known_files is not None else self._earlier_files and self._earlier_files[0]
         is_known = known is not None and {*ADD_FILE.names} <= {*known.column_names}
@@ -230,7 +230,7 @@ class LogReplay:
         else:
             files = self._tail_changes.active_files(with_record_counts(NO_ADDS, columns))
         shared = path_with_two_deletion_vectors(files)
-        if shared is not None and self.segment.compacted:  # one of them may be wrong; the commits themselves decide
+        if shared is not None and self.segment.compacted:  # one of the compacted files may be wrong; the commits decide
             return self._without_compacted_commits().files(columns)
         self._refuse_shared(shared)
         return files
@@ -245,7 +245,7 @@ class LogReplay:
 
     @cached_property
     def tombstones(self) -> pa.Table:
-        """The removed files that the log still remembers, columns ``REMOVE_FILE``. Raises as ``files``."""
+        """The removed files that the log still records as tombstones, columns ``REMOVE_FILE``. Raises as ``files``."""
         if self._earlier_tombstones:
             before, news = self._earlier_tombstones
             return file_changes(news.adds, news.removes).tombstones(before)
@@ -261,7 +261,7 @@ class LogReplay:
         return file_changes(self._tail.adds, self._tail.removes)
 
     def _without_checkpoint(self, error: CorruptLogError) -> LogReplay:
-        """The same version from an older checkpoint or from the commits alone; ``error`` is raised where these are gone."""
+        """The same version from an older checkpoint, or from the commits alone; raises ``error`` if these are gone."""
         if self.segment.checkpoint and self.segment.checkpoint not in self.broken_checkpoints:
             self.broken_checkpoints = (*self.broken_checkpoints, self.segment.checkpoint)
         try:
@@ -271,7 +271,7 @@ class LogReplay:
 
 
 def _carried_on(known: pa.Table | None, earlier: _Earlier | None, news: CommitBatch) -> _Earlier | None:
-    """What is known of an earlier version and all that came since."""
+    """The earlier version's cached files, with all commits since, including ``news``."""
     if known is not None:
         return known, news
     return (earlier[0], earlier[1].followed_by(news)) if earlier else None

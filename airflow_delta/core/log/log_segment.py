@@ -1,6 +1,6 @@
 """Which log files make up a version of the table.
 
-Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Log Compaction Files"; facts of other engines are in the tests.
+Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Log Compaction Files"; the tests record how other engines behave.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_delta.core.log.file_names import (
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
-_LISTINGS = 10  # More than a writer as fast as the listing needs to be overtaken.
+_LISTINGS = 10  # a writer would have to be as fast as the listing to exceed this
 
 Found = TypeVar("Found")
 
@@ -31,8 +31,8 @@ class Checkpoint:
     """A complete checkpoint.
 
     Attributes:
-        files: All its parts in order; one file unless it is a multi-part checkpoint. Sidecars are not among them: only the
-            file (of a v2 checkpoint, whatever its name) references them.
+        files: All of its files in order; more than one only for a multi-part checkpoint. Sidecars are not included: only the
+            checkpoint file itself lists them.
     """
 
     version: int
@@ -40,19 +40,19 @@ class Checkpoint:
 
     @property
     def is_manifest(self) -> bool:
-        """Whether its name says that it is a v2 checkpoint."""
+        """Whether its name is that of a v2 checkpoint."""
         name = parse_name(self.files[0].path.rpartition("/")[2])
         return name is not None and name.kind is LogFileKind.V2_CHECKPOINT
 
     @property
     def preference(self) -> tuple[int, bool, int, str]:
-        """Of several the greatest is read: the newest, and of one version first a v2 checkpoint, then one in parts."""
+        """Of several checkpoints the greatest is read: the newest; of one version, a v2 one, then a multi-part one."""
         return self.version, self.is_manifest, len(self.files), self.files[0].path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedCommits:
-    """A file that stands for the commits ``start`` to ``end``."""
+    """A log compaction file, which covers the commits ``start`` to ``end``."""
 
     start: int
     end: int
@@ -61,12 +61,12 @@ class CompactedCommits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogListing:
-    """What one listing of the log found, less what readers ignore.
+    """What a listing of the log found, without files that readers ignore.
 
     Attributes:
         commits: Commit files by version, ascending.
-        checkpoints: Complete ones, ascending by preference.
-        compacted: Files that stand for more than one commit, ascending.
+        checkpoints: Complete checkpoints, in ascending order of preference.
+        compacted: Compacted files that cover more than one commit, ascending.
     """
 
     commits: Mapping[int, FileStatus]
@@ -75,13 +75,13 @@ class LogListing:
 
     @property
     def latest_version(self) -> int | None:
-        """The newest version that any file is about; None when there is no such file."""
+        """The newest version that any file covers; None if there is no such file."""
         return max([*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)], default=None)
 
     def earliest_readable_version(self) -> int:
-        """The oldest version that can be rebuilt: 0 or a checkpoint, with every later commit there.
+        """The oldest version that can be rebuilt: version 0 or one with a checkpoint, from which on no commit is missing.
 
-        Where there is none, the newest version; opening it then raises what is missing.
+        If no version can, the newest version, because opening it raises an error that names what is missing.
         """
         latest = self.latest_version or 0
         starts = sorted({0 if 0 in self.commits else latest, *(checkpoint.version for checkpoint in self.checkpoints)})
@@ -93,13 +93,13 @@ class LogListing:
 class LogSegment:
     """The files from which one version is rebuilt.
 
-    Guaranteed: the commits are contiguous; they begin right after the checkpoint, or at version 0 without one; they end at
-    ``version``, or there are none and the checkpoint is of ``version``.
+    Guarantees: the commits are contiguous; they begin right after the checkpoint, or at version 0 without one; they end at
+        ``version``, or there are none and the checkpoint is of ``version``.
 
     Attributes:
         commits: Commits after the checkpoint, by version, ascending.
-        compacted: Files that can be read instead of some of these commits; ascending, none of them overlap.
-        commit_of_version: The commit file of ``version`` itself; None where only its checkpoint is left.
+        compacted: Compacted files that can be read instead of some of these commits; ascending, without overlaps.
+        commit_of_version: The commit file of ``version`` itself; None if only its checkpoint is left.
     """
 
     table: str
@@ -110,7 +110,7 @@ class LogSegment:
     compacted: tuple[CompactedCommits, ...] = ()
 
     def is_part_of(self, listing: LogListing) -> bool:
-        """Whether the log is still the one that this belongs to: not when the table was dropped, or made anew at its place."""
+        """Whether the log still contains this segment; not if the table was dropped, or replaced at the same place."""
         if self.commit_of_version:
             return listing.commits.get(self.version) == self.commit_of_version
         return self.checkpoint in listing.checkpoints
@@ -126,7 +126,7 @@ class LogSegment:
 
 
 def list_log(store: LogStore, start: int = 0) -> LogListing:
-    """The log files of the version ``start`` and later, in one listing."""
+    """The log files of version ``start`` and later, in one listing."""
     commits: dict[int, FileStatus] = {}
     classic: dict[int, FileStatus] = {}
     parts: dict[tuple[int, int], dict[int, FileStatus]] = {}
@@ -137,7 +137,7 @@ def list_log(store: LogStore, start: int = 0) -> LogListing:
         if base >= END_OF_VERSIONS:
             break
         name = parse_name(base)
-        if name is None or (not status.size and name.kind is not LogFileKind.COMMIT):  # what a crashed writer left
+        if name is None or (not status.size and name.kind is not LogFileKind.COMMIT):  # left by a crashed writer
             continue
         match name.kind:
             case LogFileKind.COMMIT:
@@ -154,7 +154,7 @@ def list_log(store: LogStore, start: int = 0) -> LogListing:
     checkpoints += [
         Checkpoint(version=version, files=tuple(found[part] for part in sorted(found)))
         for (version, count), found in parts.items()
-        if len(found) == count  # each is one of them; the count is not trusted
+        if len(found) == count  # every entry is one of them; the number in the name is not trusted
     ]
     checkpoints = sorted([*checkpoints, *v2], key=lambda checkpoint: checkpoint.preference)
     return LogListing(commits=commits, checkpoints=tuple(checkpoints), compacted=tuple(compacted))
@@ -164,13 +164,13 @@ def find_segment(store: LogStore, version: int | None = None, *, broken: Collect
     """The files that make up ``version`` (the latest one when None).
 
     Args:
-        store: The table.
+        store: The table's log store.
         version: The version wanted.
-        broken: Checkpoints that turned out to be unreadable, and are left out.
+        broken: Checkpoints known to be unreadable, which are left out.
 
     Raises:
-        TableNotFoundError: There is neither a commit nor a checkpoint.
-        VersionNotFoundError: The log does not reach from a start to ``version``.
+        TableNotFoundError: The log holds neither a commit nor a checkpoint.
+        VersionNotFoundError: ``version`` cannot be rebuilt: it does not exist, or files that it needs were cleaned up.
         LogGapError: A commit is missing between others.
     """
     try:
@@ -181,10 +181,10 @@ def find_segment(store: LogStore, version: int | None = None, *, broken: Collect
 
 
 def find_settled(store: LogStore, find: Callable[[], Found]) -> Found:
-    """What ``find`` finds, repeated while the commit that it misses came when the listing was past its place.
+    """The result of ``find``, repeated if the missing commit was written after the listing had passed its place.
 
     Raises:
-        LogGapError: As ``find`` raises it, for a commit that is not there.
+        LogGapError: As of ``find``, for a commit that does not exist.
     """
     for _ in range(_LISTINGS):
         try:
@@ -235,7 +235,7 @@ def _segment(table: str, version: int, checkpoint: Checkpoint | None, listing: L
 
 
 def _chosen(compacted: Iterable[CompactedCommits], first: int, last: int) -> tuple[CompactedCommits, ...]:
-    """Greedily from the left, of those with one start the longest: each within these versions, and none that overlap."""
+    """Compacted files within these versions, without overlaps: chosen greedily from the left, the longest for each start."""
     chosen: list[CompactedCommits] = []
     for file in sorted(compacted, key=lambda file: (file.start, -file.end)):
         if file.start >= first and file.end <= last:
@@ -245,7 +245,7 @@ def _chosen(compacted: Iterable[CompactedCommits], first: int, last: int) -> tup
 
 
 def _refuse_cleaned_up(store: LogStore, version: int | None) -> None:
-    """Raise what is more to the point than a missing file: a version that was cleaned up long ago."""
+    """Raise a clearer error than a missing file if the version was cleaned up long ago."""
     listing = list_log(store)
     wanted = listing.latest_version or 0 if version is None else version
     if wanted < listing.earliest_readable_version():
@@ -262,14 +262,14 @@ def _version_not_found(store: LogStore, wanted: int, listing: LogListing) -> Ver
 
 
 def holds_table(store: LogStore) -> bool:
-    """Whether there is any commit or checkpoint."""
+    """Whether the log holds any commit or checkpoint."""
     return any(list_log(store, start).latest_version is not None for start in (hinted_version(store) or 0, 0))
 
 
 def find_later_commits(store: LogStore, segment: LogSegment) -> LogSegment | None:
-    """The segment with the commits that came since, from one short listing; the very same when there are none.
+    """The segment extended by the commits made since, from one short listing; the same object if there are none.
 
-    None when the log does not go on from the segment: its last commit was cleaned up, or the table is another one by now.
+    None if the log does not continue the segment: its last commit was cleaned up, or the table has been replaced.
 
     Raises:
         LogGapError: A commit is missing between others.

@@ -1,7 +1,7 @@
-"""What a commit info that is too long for Python's parser still says; parsed by Arrow, which leaves out the rest.
+"""What can still be read of a ``commitInfo`` that is too long for Python's parser: Arrow parses only some members.
 
-Other engines log predicates of any length there. A commit info explains a commit and changes nothing of the table, so that its
-length is no reason to refuse the table.
+Other engines log predicates of any length there. As ``commitInfo`` does not affect the table's state, its length is no reason
+to refuse the table.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _KEPT = pa.struct(
         RECORD_KEY: _RECORD,
     }
 )
-"""What this package decides by, and what a history shows first; of the run that made the commit what finds it again."""
+"""What this package uses for decisions, what a history shows first, and what finds the commit of a task run."""
 
 
 def long_commit_info(line: bytes) -> dict[str, Any] | None:
-    """The commit info of a line of the log, less what may be long; empty where it is not of the usual kinds.
+    """The ``commitInfo`` of a line of the log, without members that may be long; empty if it has an unusual form.
 
-    None where the line is not JSON, or holds another action, too: that must not be overlooked.
+    None if the line is not JSON, or also holds another action, which must not be overlooked.
     """
     if not line.startswith(_START):
         return None
@@ -53,7 +53,7 @@ def long_commit_info(line: bytes) -> dict[str, Any] | None:
 
 
 def _parsed(line: bytes, columns: dict[str, pa.DataType]) -> dict[str, Any] | None:
-    """The line as a row of these columns; None where it is more than one."""
+    """The line as one row of these columns; None if Arrow finds more than one row."""
     rows = pyarrow.json.read_json(
         pa.BufferReader(line),
         read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(line) + 1),

@@ -1,6 +1,6 @@
-"""The port to the catalog that manages a table: which commits are ratified, and how the next one becomes so.
+"""The interface to the catalog that manages a table: which commits are ratified, and how to have the next one ratified.
 
-Protocol: PROTOCOL.md, "Catalog-managed tables". The catalog is the truth about what is committed; the files of the log follow.
+Protocol: PROTOCOL.md, "Catalog-managed tables". The catalog decides what is committed; the files of the log follow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from airflow_delta.core.table_features.feature import CATALOG_MANAGED, reader_fe
 
 
 class Maintenance(Enum):
-    """Work on a table that its catalog must permit; checkpoints, compacted commits and checksums need no permission."""
+    """Maintenance that a table's catalog must permit; checkpoints, log compaction and checksums need no permission."""
 
     VACUUM = "VACUUM"
     LOG_CLEANUP = "log cleanup"
@@ -34,17 +34,17 @@ class Maintenance(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatifiedCommit:
-    """A commit that won its version, and that the catalog still keeps: it may be published or not.
+    """A ratified commit that the catalog still keeps, whether or not it is already published.
 
     Attributes:
-        version: The version that it is.
-        file_name: Of the staged commit in ``_delta_log/_staged_commits``; empty where the catalog holds the content itself.
-        size: Bytes.
-        modification_time: Of the staged commit, milliseconds since the epoch; for an inline commit when it was ratified.
-        content: Of an inline commit; None where it is staged.
+        version: Its version.
+        file_name: Name of the staged commit in ``_delta_log/_staged_commits``; empty if the catalog itself holds the content.
+        size: Size in bytes.
+        modification_time: Of the staged commit, in milliseconds since the epoch; for an inline commit, when it was ratified.
+        content: The content of an inline commit; None for a staged one.
 
     Raises:
-        ValueError: No staged commit of this version is named so, or neither a name nor a content is given.
+        ValueError: ``file_name`` is not the name of a staged commit of this version, or neither name nor content is given.
     """
 
     version: int
@@ -61,7 +61,7 @@ class RatifiedCommit:
 
     @property
     def status(self) -> FileStatus:
-        """The commit as if it were published; the same before and after its publication."""
+        """The status that its file has once published; the same before and after."""
         return FileStatus(commit_path(self.version), self.size, self.modification_time)
 
 
@@ -70,11 +70,11 @@ class RatifiedCommits:
     """What a catalog knows of a table's commits.
 
     Attributes:
-        commits: Those that it still keeps, ascending: every one that is not published is among them.
-        latest: The latest ratified version; None where the catalog has ratified none, so that the published files decide.
+        commits: The commits that it still keeps, ascending; every unpublished one is among them.
+        latest: The latest ratified version; None if the catalog has ratified none, so that the published files decide.
 
     Raises:
-        ValueError: Two commits are of one version, or one is later than the latest.
+        ValueError: Two commits have the same version, or one is later than ``latest``.
     """
 
     commits: tuple[RatifiedCommit, ...] = ()
@@ -90,16 +90,16 @@ class RatifiedCommits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedCommit:
-    """A staged commit that asks to become a version.
+    """A staged commit that is proposed as the next version.
 
     Attributes:
-        version: The version it asks for: the one after the latest.
+        version: The proposed version, the one after the latest.
         file_name: Its name in ``_delta_log/_staged_commits``.
-        size: Bytes.
-        modification_time: Of that file, milliseconds since the epoch.
-        timestamp: Its in-commit timestamp, milliseconds since the epoch.
-        protocol: The protocol that it gives the table; None where it changes none.
-        metadata: The metadata that it gives the table; None where it changes none.
+        size: Size in bytes.
+        modification_time: Of the file, in milliseconds since the epoch.
+        timestamp: Its in-commit timestamp, in milliseconds since the epoch.
+        protocol: The protocol that it sets; None if unchanged.
+        metadata: The metadata that it sets; None if unchanged.
     """
 
     version: int
@@ -112,63 +112,63 @@ class ProposedCommit:
 
     @property
     def ratified(self) -> RatifiedCommit:
-        """It, once it has won."""
+        """The proposed commit, once it is ratified."""
         return RatifiedCommit(
             version=self.version, file_name=self.file_name, size=self.size, modification_time=self.modification_time
         )
 
 
 class TooManyUnpublishedError(Exception):
-    """The catalog ratifies no more commits until those that it keeps are published. Never leaves ``ManagedLogStore``."""
+    """The catalog ratifies no further commit until earlier ones are published. Handled inside ``ManagedLogStore``."""
 
 
 class ManagedCommits(Port):
-    """The commits of one table at the catalog that manages it.
+    """The commits of one table, as the catalog that manages it knows them.
 
-    Each implementation passes ``tests/core/managed/managed_commits_contract.py``. Safe between threads. A request without an
-    answer is an ``OSError``, as of a ``LogStore``: whether it was served is unknown then.
+    Every implementation passes ``tests/core/managed/managed_commits_contract.py`` and is thread-safe. A request without an
+    answer raises ``OSError``, as in a ``LogStore``; the request may have been served all the same.
     """
 
     @property
     def catalog(self) -> str:
-        """Name of the catalog, for errors; no secret."""
+        """Name of the catalog, for errors; not a secret."""
         ...
 
     @property
     def permits(self) -> Collection[Maintenance]:
-        """The maintenance that the catalog leaves to its clients."""
+        """The maintenance that the catalog permits to clients."""
         ...
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The properties by which the table's own metadata names it at the catalog; empty where it does not."""
+        """The properties in the table's metadata that identify it in the catalog; empty if there are none."""
         ...
 
     def ratified(self) -> RatifiedCommits:
-        """What is ratified now.
+        """The commits that are ratified now.
 
         Raises:
             TableNotFoundError: The catalog does not know the table (any more).
-            StorageAccessError: The catalog refuses.
-            CatalogAnswerError: What it says cannot be.
+            StorageAccessError: The catalog denies access.
+            CatalogAnswerError: The answer is invalid.
         """
         ...
 
     def ratify(self, commit: ProposedCommit) -> None:
-        """Make the staged commit its version, if that is the next one and still free.
+        """Ratify the staged commit as its version, if that is the next one and still free.
 
         Raises:
-            FileExistsError: Another commit has the version; or this very one, when a request was sent twice.
+            FileExistsError: Another commit has the version; or this very one, if a request was sent twice.
             TooManyUnpublishedError: Earlier commits must be published first.
             TableNotFoundError: The catalog does not know the table (any more).
-            CommitRefusedError: The catalog never takes a commit like that.
-            StorageAccessError: The catalog refuses.
+            CommitRefusedError: The catalog will never accept this commit.
+            StorageAccessError: The catalog denies access.
             OSError: No answer; the commit may be ratified.
         """
         ...
 
     def published(self, version: int) -> None:
-        """Let the catalog forget the commits up to this version: they are all published. Twice is as once.
+        """Report that all commits up to this version are published, so that the catalog may forget them. Idempotent.
 
         Raises:
             As ``ratified``.
@@ -177,17 +177,17 @@ class ManagedCommits(Port):
 
 
 def managing_catalog(store: LogStore) -> str | None:
-    """Name of the catalog through which a table is read and written; None where its files alone decide."""
+    """Name of the catalog through which the table is read and written; None for a table without a catalog."""
     name: str | None = getattr(store, "managed_by", None)
     return name
 
 
 def check_access(store: LogStore, protocol: Protocol) -> None:
-    """Return if a table with this protocol is opened the way it must be.
+    """Return if a table with this protocol is opened in the right way.
 
     Raises:
-        CatalogRequiredError: A catalog manages the table, and the store knows of none.
-        NotCatalogManagedError: The store commits through a catalog, and the table does not.
+        CatalogRequiredError: The table is catalog-managed, and the store does not go through a catalog.
+        NotCatalogManagedError: The store goes through a catalog, but the table is not catalog-managed.
     """
     features = tuple(sorted(reader_features(protocol) & CATALOG_MANAGED))
     catalog = managing_catalog(store)
@@ -198,16 +198,16 @@ def check_access(store: LogStore, protocol: Protocol) -> None:
 
 
 def identifying_properties(store: LogStore) -> Mapping[str, str]:
-    """The table properties by which a catalog knows a table that it manages; none where its files alone decide."""
+    """The table properties that identify a table in the catalog that manages it; empty for a table without a catalog."""
     identity: Mapping[str, str] = getattr(store, "identity", {})
     return identity
 
 
 def check_still_identified(store: LogStore, before: Metadata, after: Metadata) -> None:
-    """Return if the metadata that is to follow still names an id at the catalog; ``check_identity`` says whether the right one.
+    """Return if the new metadata still has an id of the catalog; ``check_identity`` checks that it is the right one.
 
     Raises:
-        InvalidTablePropertyError: It names none any more: other clients of the catalog would refuse the table.
+        InvalidTablePropertyError: It has none: other clients of the catalog would refuse the table.
     """
     for name in identifying_properties(store):
         known = before.configuration.get(name)
@@ -217,10 +217,10 @@ def check_still_identified(store: LogStore, before: Metadata, after: Metadata) -
 
 
 def check_identity(store: LogStore, metadata: Metadata) -> None:
-    """Return if the table with this metadata is the one whose commits the store asks the catalog for.
+    """Return if this metadata is that of the table whose commits the store requests from the catalog.
 
     Raises:
-        AnotherManagedTableError: It names another id; tables of the feature's preview may name none.
+        AnotherManagedTableError: It has another id. Tables of the feature's preview may have none.
     """
     for name, expected in identifying_properties(store).items():
         found = metadata.configuration.get(name, expected)
@@ -235,7 +235,7 @@ def check_identity(store: LogStore, metadata: Metadata) -> None:
 
 
 def is_permitted(store: LogStore, work: Maintenance) -> bool:
-    """Whether the table's files may be maintained so: always where no catalog manages the table."""
+    """Whether this maintenance is permitted; always true for a table that is not catalog-managed."""
     permits: Collection[Maintenance] = getattr(store, "permits", ())
     return managing_catalog(store) is None or work in permits
 

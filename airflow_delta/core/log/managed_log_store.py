@@ -1,4 +1,4 @@
-"""The log of a catalog-managed table as an ordinary log: what is ratified is there, and nothing else."""
+"""The log of a catalog-managed table as an ordinary log: it shows exactly the ratified commits."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from airflow_delta.core.storage.log_store_layer import LogStoreLayer
 
 _LOG = f"{LOG_DIRECTORY}/"
 _HOLD_A_VERSION = {kind for kind in LogFileKind if kind not in (LogFileKind.CHECKSUM, LogFileKind.COMPACTED_COMMITS)}
-_REMEMBERED = 1_000  # Ratified commits, the newest: a reader's last version keeps its status when it is published.
+_REMEMBERED = 1_000  # the newest ratified commits; keeps the status of a reader's last version the same after publication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What the catalog has said so far.
+    """What the catalog has answered so far.
 
     Attributes:
-        kept: The versions whose commits it kept when it was asked last: a commit that is not published is among them.
-        commits: Those, and others that it kept before; without the oldest.
-        latest: The latest ratified version; -1 until the catalog has said that there is any.
-        was_asked: Whether it has been asked yet.
+        kept: The versions whose commits the catalog kept at the last request; every unpublished commit is among them.
+        commits: Those commits, and others that it kept before, without the oldest.
+        latest: The latest ratified version; -1 before the catalog has reported one.
+        was_asked: Whether the catalog has been asked yet.
     """
 
     kept: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class _Known:
     was_asked: bool = False
 
     def followed_by(self, commits: Iterable[RatifiedCommit], latest: int) -> _Known:
-        """What is known after an answer with these commits: nothing new by one that a later answer has overtaken."""
+        """What is known after an answer with these commits; an answer that a later one has overtaken adds nothing."""
         if latest < self.latest:
             return self
         kept = {commit.version: commit for commit in commits}
@@ -64,40 +64,40 @@ class _Known:
 
 
 class ManagedLogStore(LogStoreLayer):
-    """A ``LogStore`` whose commits are ratified by a catalog.
+    """A ``LogStore`` whose commits a catalog ratifies.
 
-    Creating the commit of a version stages it and has it ratified: the guarantee that of racing writers one wins is the
-    catalog's. Ratified commits are seen whether published or not, staged ones that are not ratified never, nor is any file of
-    a version after the latest ratified one. The commit of version 0 creates the table and is written directly: the catalog
-    registers the table with it.
+    Creating a commit stages it and has it ratified: the catalog guarantees that only one of several concurrent writers wins a
+    version. Ratified commits are visible whether published or not; staged commits that are not ratified are never visible, nor
+    is any file of a version after the latest ratified one. The commit of version 0 creates the table and is written directly:
+    the catalog registers the table with it.
     """
 
     def __init__(self, store: LogStore, commits: ManagedCommits) -> None:
-        """Put the catalog's word over the files.
+        """Put the catalog's view over the files.
 
         Args:
-            store: The table's files.
-            commits: The table at its catalog.
+            store: The table's log store.
+            commits: The table's commits in its catalog.
         """
         super().__init__(store)
         self._commits = commits
         self._known = _Known()
-        self._lock = threading.Lock()  # held for a moment, never during a request
+        self._lock = threading.Lock()  # held only briefly, never during a request
 
-    # -- what reads
+    # -- reading
 
     def read(self, path: str) -> bytes:
-        """As of every store."""
+        """As of ``LogStore``."""
         commit = self._ratified(path)
         return self._store.read(path) if commit is None else self._content(commit)
 
     def open_input(self, path: str) -> BinaryIO:
-        """As of every store."""
+        """As of ``LogStore``."""
         commit = self._ratified(path)
         return self._store.open_input(path) if commit is None else BytesIO(self._content(commit))
 
     def status(self, path: str) -> FileStatus | None:
-        """As of every store."""
+        """As of ``LogStore``."""
         name = _name(path)
         if name is None or name.kind is not LogFileKind.COMMIT:
             return self._store.status(path)
@@ -111,13 +111,13 @@ class ManagedLogStore(LogStoreLayer):
         return commit.status if commit and published else published
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """As of every store."""
+        """As of ``LogStore``."""
         if directory.rstrip("/") != LOG_DIRECTORY:
             return self._store.list_from(directory, start)
         return self._list_log(start)
 
     def _list_log(self, start: str) -> Iterator[FileStatus]:
-        """The catalog is asked first: what it no longer keeps by then is published, and so in the listing.
+        """Asks the catalog first: commits that it no longer keeps by then are published, and so in the listing.
 
         Raises:
             CatalogAnswerError: The latest version is neither kept by the catalog nor in the listing.
@@ -143,17 +143,17 @@ class ManagedLogStore(LogStoreLayer):
             raise CatalogAnswerError(table=self.table_uri, catalog=self.managed_by, detail=detail)
 
     def _ask(self) -> tuple[_Known, bool]:
-        """What is ratified now, and whether the catalog bounds the log at all."""
+        """The commits ratified now, and whether the catalog has ratified any, and so bounds the log."""
         said = self._commits.ratified()
         with self._lock:
             known = self._known = self._known.followed_by(said.commits, -1 if said.latest is None else said.latest)
         return known, known.latest >= 0
 
     def _ratified(self, path: str) -> RatifiedCommit | None:
-        """The commit that the catalog keeps or kept under this path; None where the file itself is what counts.
+        """The commit that the catalog keeps or kept under this path; None if the file itself counts.
 
         Raises:
-            FileNotFoundError: It is a commit later than the latest ratified one.
+            FileNotFoundError: The path is a commit later than the latest ratified one.
         """
         name = _name(path)
         if name is None or name.kind is not LogFileKind.COMMIT:
@@ -170,17 +170,17 @@ class ManagedLogStore(LogStoreLayer):
             return commit.content
         try:
             return self._store.read(staged_commit_path(commit.file_name))
-        except FileNotFoundError:  # cleaned up, which only follows its publication
+        except FileNotFoundError:  # cleaned up, which only happens after publication
             return self._store.read(commit_path(commit.version))
 
-    # -- what writes
+    # -- writing
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """As of every store; of a commit, this is its ratification. It is published by ``publish_ratified``.
+        """As of ``LogStore``; for a commit, stages it and has it ratified. ``publish_ratified`` publishes it.
 
         Raises:
-            CommitRefusedError: The catalog never takes a commit like that.
-            As of every store.
+            CommitRefusedError: The catalog will never accept this commit.
+            As of ``LogStore``.
         """
         name = _name(path)
         if name is None or name.kind is not LogFileKind.COMMIT or name.version == 0:
@@ -193,14 +193,14 @@ class ManagedLogStore(LogStoreLayer):
             self.publish_ratified()
             try:
                 self._commits.ratify(proposed)
-            except TooManyUnpublishedError as error:  # others were faster again: as a storage that throttles
+            except TooManyUnpublishedError as error:  # other writers were faster again: treated like a storage that throttles
                 raise BlockingIOError(str(error)) from error
         with self._lock:
             known = self._known
             self._known = known.followed_by([*map(known.commits.__getitem__, known.kept), proposed.ratified], name.version)
 
     def _stage(self, version: int, content: bytes) -> ProposedCommit:
-        """Write the commit where no reader looks until it is ratified."""
+        """Write the commit where readers ignore it until it is ratified."""
         actions = NonFileActions(
             self.table_uri, [LogText.from_content(commit_path(version), version, content)], (COMMIT_INFO, PROTOCOL, METADATA)
         )
@@ -224,15 +224,15 @@ class ManagedLogStore(LogStoreLayer):
     def publish_ratified(self) -> int:
         """Copy every ratified commit to its place in the log, in order, and let the catalog forget them.
 
-        What others do at the same time does no harm: the content of a ratified commit never changes.
+        Safe to run concurrently: the content of a ratified commit never changes.
 
         Returns:
-            How many commits were published by this call.
+            How many commits this call published.
 
         Raises:
-            OSError: The storage or the catalog did not answer; those before it are published.
-            StorageAccessError: The storage or the catalog refuses.
-            PublishedCommitError: In the place of a commit lies another file; those before it are published.
+            OSError: The storage or the catalog did not answer; the commits before are published.
+            StorageAccessError: The storage or the catalog denies access.
+            PublishedCommitError: Another file is in the place of a commit; the commits before are published.
         """
         said = self._commits.ratified()
         published = sum(map(self._publish, said.commits))
@@ -241,7 +241,7 @@ class ManagedLogStore(LogStoreLayer):
         return published
 
     def _publish(self, commit: RatifiedCommit) -> bool:
-        """Whether the commit was published by this call: it lies in its place in any case, and no other file."""
+        """Whether this call published the commit; False if it was already published. Raises if another file is in its place."""
         path, content = commit_path(commit.version), self._content(commit)
         if not self._store.exists(path):
             with suppress(FileExistsError):
@@ -252,22 +252,22 @@ class ManagedLogStore(LogStoreLayer):
         return False
 
     def write(self, path: str, content: bytes) -> None:
-        """As of every store."""
+        """As of ``LogStore``."""
         self._store.write(path, content)
 
     def open_output(self, path: str) -> BinaryIO:
-        """As of every store."""
+        """As of ``LogStore``."""
         return self._store.open_output(path)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """As of every store."""
+        """As of ``LogStore``."""
         self._store.delete(paths)
 
-    # -- what it is
+    # -- the catalog
 
     @property
     def commits(self) -> ManagedCommits:
-        """The table at its catalog."""
+        """The table's commits in its catalog."""
         return self._commits
 
     @property
@@ -277,20 +277,20 @@ class ManagedLogStore(LogStoreLayer):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The properties by which the table's metadata names it at the catalog."""
+        """The properties in the table's metadata that identify it in the catalog."""
         return self._commits.identity
 
     @property
     def permits(self) -> Collection[Maintenance]:
-        """The maintenance that the catalog leaves to its clients."""
+        """The maintenance that the catalog permits to clients."""
         return self._commits.permits
 
 
 def publish_ratified(store: LogStore) -> int:
-    """Publish what is ratified, as ``ManagedLogStore.publish_ratified``; nothing where no catalog manages the table."""
+    """Publish ratified commits, as ``ManagedLogStore.publish_ratified``; does nothing for tables without a catalog."""
     return store.publish_ratified() if isinstance(store, ManagedLogStore) else 0
 
 
 def _name(path: str) -> LogFileName | None:
-    """What the path of a file of the log says; None for every other file."""
+    """The parsed file name of a path of the log; None for every other file."""
     return parse_name(path.removeprefix(_LOG)) if path.startswith(_LOG) else None

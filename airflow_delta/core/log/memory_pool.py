@@ -13,9 +13,9 @@ import pyarrow as pa
 class _MemoryPool:
     """Uses jemalloc instead of mimalloc while there are readers.
 
-    mimalloc, Arrow's default, requests huge pages, which the kernel has to make room for: reading a million files takes 0.4 or
-    1.1 s by how fragmented the machine's memory is, with jemalloc 0.45 s. Arrow has no choice for one reader, only for the
-    process; a buffer knows its own allocator, so those of other threads come to no harm, whatever they get meanwhile.
+    mimalloc, Arrow's default, requests huge pages, for which the kernel must make room: reading a million files takes 0.4 to
+    1.1 s, depending on how fragmented the memory is; with jemalloc always 0.45 s. Arrow's pool can only be set for the whole
+    process, not for one reader. Other threads are not harmed, because a buffer remembers its own allocator.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _MemoryPool:
 
 
 def _jemalloc_pool() -> pa.MemoryPool | None:
-    """None where the default is another one, or chosen by the user, or Arrow was built without jemalloc."""
+    """The pool; None if another pool is the default or chosen by the user, or Arrow was built without jemalloc."""
     is_default = pa.default_memory_pool().backend_name == "mimalloc" and "ARROW_DEFAULT_MEMORY_POOL" not in os.environ
     return pa.jemalloc_memory_pool() if is_default and "jemalloc" in pa.supported_memory_backends() else None
 

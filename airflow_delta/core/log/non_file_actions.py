@@ -1,4 +1,4 @@
-"""The non-file actions of JSON lines, one Python object each: there are few.
+"""The non-file actions of JSON lines, one Python object each, as there are few.
 
 Protocol: PROTOCOL.md, "Actions". Unknown actions and fields are ignored; a null action is an absent one.
 """
@@ -30,9 +30,9 @@ class LogText:
     """A file of JSON lines.
 
     Attributes:
-        path: Below the table's root.
-        version: Its actions are of this version (of compacted commits: the last one).
-        lines: Those that are not blank.
+        path: Path below the table's root.
+        version: The version of its actions; for a compacted file, the last version.
+        lines: The lines that are not blank.
     """
 
     path: str
@@ -41,12 +41,12 @@ class LogText:
 
     @classmethod
     def from_content(cls, path: str, version: int, content: bytes) -> LogText:
-        """The file of this content."""
+        """The log file with this content."""
         lines = [line for line in content.split(b"\n") if line and not line.isspace()]
         return cls(path=path, version=version, lines=lines)
 
     def corrupt(self, table: str, number: int, detail: str) -> CorruptLogError:
-        """The error that names a line, counted from 1; a file that breaks off there is an unfinished one."""
+        """The error for a line, by its number from 1; an ``UnfinishedCommitError`` if the file breaks off there."""
         line = self.lines[number - 1]
         if line.startswith(UNFINISHED) or (number == len(self.lines) and not line.rstrip().endswith(b"}")):
             return UnfinishedCommitError(table=table, file=self.path, detail=f"it is cut off in line {number}")
@@ -54,9 +54,10 @@ class LogText:
 
 
 class NonFileActions:
-    """The actions below some keys in consecutive files; found by these keys, so that no file action is parsed for it.
+    """The actions with certain keys in consecutive log files.
 
-    Of the commit infos only that of the last file counts.
+    Lines are found by searching for the keys, so that no file action is parsed. Only the ``commitInfo`` of the last file is
+    kept.
 
     Raises:
         CorruptLogError: A line is not a JSON object, or a file holds two protocols or two metadata.
@@ -75,10 +76,10 @@ class NonFileActions:
             self._check_single(key)
 
     def all_of(self, key: str, build: Callable[[dict[str, Any]], Action]) -> list[tuple[int, Action]]:
-        """All actions below this key with their versions, in the order of the log.
+        """All actions with this key and their versions, in the order of the log.
 
         Raises:
-            CorruptLogError: An action is not what the protocol says.
+            CorruptLogError: An action violates the protocol.
         """
         return [
             (text.version, self._build(text, number, build, document[key]))
@@ -87,10 +88,10 @@ class NonFileActions:
         ]
 
     def last_of(self, key: str, build: Callable[[dict[str, Any]], Action]) -> Action | None:
-        """The last action below this key; None when there is none. Actions that it replaced are not parsed.
+        """The last action with this key; None if no line has it. Actions that it replaces are not parsed.
 
         Raises:
-            CorruptLogError: It is not what the protocol says.
+            CorruptLogError: The action violates the protocol.
         """
         found = ((text, number, document.get(key)) for text, number, document in reversed(self._found))
         last = next(((text, number, value) for text, number, value in found if value is not None), None)

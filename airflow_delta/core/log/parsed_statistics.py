@@ -1,4 +1,4 @@
-"""From the ``stats_parsed`` columns of a checkpoint to the JSON text that ``stats`` would be, column by column.
+"""Converts the ``stats_parsed`` columns of a checkpoint to the JSON text of ``stats``, column by column.
 
 Protocol: PROTOCOL.md, "Checkpoint Schema", "Per-file Statistics".
 """
@@ -17,11 +17,11 @@ _FIRST_INSTANT, _LAST_INSTANT = dt.datetime.min, dt.datetime.max  # noqa: DTZ901
 
 
 def statistics_json(parsed: pa.StructArray, instants: Collection[str] = ()) -> pa.StringArray:
-    """The statistics as JSON; null where there are none. Leaves of types without a JSON form are left out.
+    """The statistics as JSON text; null where there are no statistics. Leaves of types without a JSON form are left out.
 
     Args:
         parsed: The ``stats_parsed`` structs.
-        instants: Dotted paths of leaves that are instants in UTC though Arrow calls them timestamps without a zone (INT96).
+        instants: Dotted paths of leaves that are UTC instants, although Arrow reads them as timestamps without a zone (INT96).
     """
     return _json(parsed, "", instants)
 
@@ -50,7 +50,7 @@ def _object(values: pa.StructArray, path: str, instants: Collection[str]) -> pa.
     for field, child in zip(values.type, values.flatten(), strict=True):
         text = _json(child, f"{path}.{field.name}".lstrip("."), instants)
         member = pc.binary_join_element_wise(f"{json.dumps(field.name)}:", text, ",", "")
-        members.append(pc.fill_null(member, ""))  # a null value is an absent one
+        members.append(pc.fill_null(member, ""))  # a null value counts as absent
     inside = pc.utf8_rtrim(pc.binary_join_element_wise(*members, ""), ",")
     whole = pc.binary_join_element_wise(inside, "}", "")
     return pc.if_else(values.is_valid(), whole, pa.scalar(None, pa.string()))
@@ -69,9 +69,9 @@ def _escaped(texts: pa.Array) -> pa.StringArray:
 
 
 def _instant(values: pa.Array, *, zone: str) -> pa.StringArray:
-    """ISO with milliseconds, cut downwards also before 1970: readers add one to a maximum.
+    """ISO text with milliseconds, rounded down, also before 1970: readers add one millisecond to a maximum.
 
-    Null before the year 1 and after 9999: Arrow's text of a year after 32767 names another one.
+    Null outside of the years 1 to 9999: Arrow's text of a year after 32767 shows a different year.
     """
     exact = values.cast(pa.timestamp("us"), safe=False)
     is_sayable = pc.and_(pc.greater_equal(exact, _FIRST_INSTANT), pc.less_equal(exact, _LAST_INSTANT))

@@ -1,4 +1,4 @@
-"""How many rows each file has, from its statistics, without parsing the rest of them.
+"""The number of rows in each file, extracted from its statistics without parsing the rest.
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
 """
@@ -15,21 +15,21 @@ from airflow_delta.core.actions.file_actions import ADD_FILE
 from airflow_delta.core.json_text import parse_json
 
 NUM_RECORDS = pa.field("num_records", pa.int64())
-"""Physical rows of a file; null where its statistics lack them. Not a column of the log, but selected like one."""
+"""Physical rows of a file; null if its statistics lack the number. Not a column of the log, but requested like one."""
 
 COUNTED_FILE = (*(name for name in ADD_FILE.names if name != "stats"), NUM_RECORDS.name)
-"""Columns of files with their number of rows instead of their statistics, which take more memory than all the rest."""
+"""Columns of files with the number of rows instead of the statistics, which need more memory than all other columns."""
 
 _FIRST_MEMBER = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,12})\s*[,}]'
-"""Where every known writer puts it; elsewhere the whole text is parsed."""
+"""Matches ``numRecords`` as the first member, where every known writer puts it; otherwise the whole text is parsed."""
 
 
 _LIMIT = 10**12
-"""No file has so many rows: a larger count is no count, and the sum of those of millions of files fits 64 bits."""
+"""No file has this many rows: a larger number is ignored, so that the sum over millions of files fits 64 bits."""
 
 
 def record_counts(statistics: pa.Array) -> pa.Array:
-    """Physical rows of each file; null where the statistics lack them.
+    """Physical rows of each file; null if the statistics lack the number.
 
     Args:
         statistics: JSON texts as in the log.
@@ -42,12 +42,12 @@ def record_counts(statistics: pa.Array) -> pa.Array:
 
 
 def plausible_counts(counts: pa.Array) -> pa.Array:
-    """Counts of rows, null where no file can have so many or so few. Arrays of int64."""
+    """Row counts (int64), with null for negative or impossibly large ones."""
     return pc.if_else(pc.and_(pc.greater_equal(counts, 0), pc.less(counts, _LIMIT)), counts, None)
 
 
 def with_record_counts(files: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """These columns of the files, in this order; ``NUM_RECORDS`` from ``stats`` where it is wanted and not there."""
+    """These columns of the files, in this order; ``NUM_RECORDS`` is computed from ``stats`` if requested and missing."""
     wanted = list(columns)
     if NUM_RECORDS.name in wanted and NUM_RECORDS.name not in files.column_names:
         counts = pa.chunked_array([record_counts(chunk) for chunk in files["stats"].chunks], NUM_RECORDS.type)
@@ -56,7 +56,7 @@ def with_record_counts(files: pa.Table, columns: Iterable[str]) -> pa.Table:
 
 
 def live_rows(files: pa.Table) -> int:
-    """Rows of these files (``ADD_FILE``) that no deletion vector hides; those without statistics count as empty."""
+    """Rows of these files (``ADD_FILE``) not marked by a deletion vector; files without statistics count as 0 rows."""
     records = pc.sum(with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]).as_py() or 0
     hidden = pc.sum(plausible_counts(pc.struct_field(files["deletion_vector"], "cardinality"))).as_py() or 0
     return int(records - hidden)

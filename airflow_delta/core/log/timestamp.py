@@ -1,4 +1,4 @@
-"""A time as a reader of the log may state it."""
+"""Conversion of the times that users give."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def milliseconds(timestamp: int | str) -> int:
     """A time as milliseconds since the epoch; ISO text without a zone is UTC.
 
     Raises:
-        InvalidStatementError: It is no number, nor the text of an ISO date or time.
+        InvalidStatementError: The value is neither a number nor the text of an ISO date or time.
     """
     if isinstance(timestamp, int):
         return timestamp
@@ -28,10 +28,10 @@ def milliseconds(timestamp: int | str) -> int:
 
 
 def iso_text(timestamp: int) -> str:
-    """A time in milliseconds since the epoch as ISO text.
+    """Milliseconds since the epoch as ISO text.
 
     Raises:
-        InvalidStatementError: It lies outside of the years 1 to 9999.
+        InvalidStatementError: The time is outside of the years 1 to 9999.
     """
     try:
         return (_EPOCH + timedelta(milliseconds=timestamp)).isoformat()

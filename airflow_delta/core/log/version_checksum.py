@@ -1,6 +1,6 @@
-"""The ``.crc`` file beside a commit: what the table is at that version, in numbers and non-file actions.
+"""The version checksum (``.crc`` file beside a commit): file totals and non-file actions of the table at that version.
 
-Protocol: PROTOCOL.md, "Version Checksum File". The file is optional and never the truth: the log is.
+Protocol: PROTOCOL.md, "Version Checksum File". The file is optional and only a hint: the log decides.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.file_names import checksum_path
 from airflow_delta.core.storage.log_store import LogStore
 
-_HISTOGRAMS = ("fileSizeHistogram", "histogramOpt")  # as the protocol has it, and as old writers wrote it
+_HISTOGRAMS = ("fileSizeHistogram", "histogramOpt")  # the protocol's name, and that of old writers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChecksum:
-    """What a checksum file says about its version.
+    """The content of a version checksum file.
 
     Attributes:
-        table_size: Bytes of all live files.
-        num_files: Live files.
-        txn_id: Of the commit; None when not recorded.
-        in_commit_timestamp: Milliseconds since the epoch; None where the commit carries no time.
-        transactions: How far each application has written; None when not recorded.
-        domains: The domains that are there; None when not recorded.
-        histogram: How many files there are of which size, as it stands in the file; None when not recorded.
+        table_size: Total size of all live files, in bytes.
+        num_files: Number of live files.
+        txn_id: Transaction id of the commit; None when not recorded.
+        in_commit_timestamp: Milliseconds since the epoch; None if the commit has none.
+        transactions: The last transaction of each application; None when not recorded.
+        domains: The current metadata domains; None when not recorded.
+        histogram: The histogram of file sizes, unchanged from the file; None when not recorded.
     """
 
     table_size: int
@@ -43,7 +43,7 @@ class VersionChecksum:
     histogram: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The object that is the content of the file."""
+        """The JSON object that is the content of the file."""
         document: dict[str, Any] = {
             "txnId": self.txn_id,
             "tableSizeBytes": self.table_size,
@@ -63,10 +63,10 @@ class VersionChecksum:
 
     @classmethod
     def from_json(cls, document: Any) -> VersionChecksum:
-        """What the object says; ``allFiles`` and unknown fields are ignored.
+        """The checksum in this JSON object; ``allFiles`` and unknown fields are ignored.
 
         Raises:
-            ValueError: A required field is missing, or a field is not of its kind.
+            ValueError: A required field is missing, or a field has the wrong type.
         """
         try:
             transactions, domains = document.get("setTransactions"), document.get("domainMetadata")
@@ -89,7 +89,7 @@ class VersionChecksum:
 
 
 def differences(checksum: VersionChecksum, counted: VersionChecksum) -> tuple[str, ...]:
-    """What a checksum says that was counted otherwise, each as a text; what either does not record is no difference."""
+    """The differences between a checksum and the counted values, as texts; fields that either one lacks are not compared."""
     found = []
     for name in ("num_files", "table_size", "protocol", "metadata", "in_commit_timestamp"):
         says, is_so = getattr(checksum, name), getattr(counted, name)
@@ -103,8 +103,8 @@ def differences(checksum: VersionChecksum, counted: VersionChecksum) -> tuple[st
 
 
 def read_checksum(store: LogStore, version: int) -> VersionChecksum | None:
-    """What the checksum file of this version says; None where there is none, or none that can be read."""
+    """The checksum file of this version; None if it is missing or unreadable."""
     try:
         return VersionChecksum.from_json(parse_json(store.read(checksum_path(version))))
-    except (OSError, ValueError):  # text that is not UTF-8 is a ValueError too
+    except (OSError, ValueError):  # also a ValueError: text that is not UTF-8
         return None

@@ -1,4 +1,4 @@
-"""Files of one table as another table names them: by absolute, percent-encoded URIs.
+"""Names of a table's files for use in another table: absolute, percent-encoded URIs.
 
 Protocol: PROTOCOL.md, "Add File and Remove File", "Deletion Vectors" (storage type ``p``).
 """
@@ -18,11 +18,11 @@ from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.storage.table_uri import ABSOLUTE, local_path, scheme_of
 
 _WITH_SCHEME = "^[A-Za-z][A-Za-z0-9+.-]+:/"
-_KEPT = "/:@!$&'()*+,;=~"  # what a path may hold unencoded, as Java's URI writes it
+_KEPT = "/:@!$&'()*+,;=~"  # characters that a path may hold unencoded, as in Java's URI
 
 
 def encoded_root(table_uri: str) -> str:
-    """The table's root as a percent-encoded URI, spelled as Hadoop does: ``file:/x y`` is ``file:/x%20y``."""
+    """The table's root as a percent-encoded URI in Hadoop's spelling: ``file:/x y`` becomes ``file:/x%20y``."""
     scheme = scheme_of(table_uri)
     if scheme == "file":
         return f"file:{quote(str(local_path(table_uri)), safe=_KEPT)}".rstrip("/")
@@ -35,7 +35,7 @@ def are_absolute(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def absolute_paths(paths: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
-    """Paths of the log as URIs; those that are URIs already stay, and ``/x`` is a local file for a local table."""
+    """Paths of the log as URIs; URIs stay unchanged, and ``/x`` is a local file if the table is local."""
     with_scheme = pc.match_substring_regex(paths, _WITH_SCHEME)
     with_slash = pc.starts_with(paths, "/")
     rooted = pc.binary_join_element_wise("file:", paths, "") if scheme_of(table_uri) == "file" else paths
@@ -44,7 +44,7 @@ def absolute_paths(paths: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
 
 
 def absolute_deletion_vectors(deletion_vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
-    """The deletion vectors (``DELETION_VECTOR``) named by absolute URIs.
+    """The deletion vectors (``DELETION_VECTOR``) with absolute URIs as paths.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located.
@@ -59,13 +59,13 @@ def absolute_deletion_vectors(deletion_vectors: pa.ChunkedArray, table_uri: str)
 def renamed_deletion_vectors(
     deletion_vectors: pa.ChunkedArray, rename: Callable[[pa.Array], pa.Array], storage_type: str, *, table: str
 ) -> pa.ChunkedArray:
-    """The deletion vectors (``DELETION_VECTOR``) with other names of their files; those in the log itself stay.
+    """The deletion vectors (``DELETION_VECTOR``) with their files renamed; inline ones stay unchanged.
 
     Args:
-        deletion_vectors: Python sees each file of deletion vectors once.
-        rename: Makes ``path_or_inline_dv`` of the files as the log spells paths.
-        storage_type: Of the new names.
-        table: The table whose they are, for the error.
+        deletion_vectors: The deletion vectors; only one Python object is made for each of their files.
+        rename: Gives the new ``path_or_inline_dv`` of files, from their paths as in the log.
+        storage_type: Storage type of the new names.
+        table: The table that the deletion vectors belong to, for the error.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located.

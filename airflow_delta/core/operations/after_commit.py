@@ -1,6 +1,6 @@
-"""What follows a commit of ours: publication, a checkpoint, a checksum, log cleanup, manifests, and Iceberg's metadata.
+"""The post-commit hooks: publication, checkpoint, version checksum, log cleanup, manifests, and Iceberg metadata.
 
-Each is a hook of its own: a failure is reported in the commit's result, and never fails the commit nor the other hooks.
+A hook that fails is reported in the commit's result, and fails neither the commit nor the other hooks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_delta.core.transaction.table_properties import checkpoint_interval,
 
 
 class AfterCommit:
-    """The hooks of one log; it remembers the last checksum, so that the next one costs no reading."""
+    """The hooks of one log; keeps the last version checksum, so that the next one is computed without reading files."""
 
     def __init__(self, log: TableLog) -> None:
         self._log = log
@@ -36,7 +36,7 @@ class AfterCommit:
 
     @property
     def hooks(self) -> tuple[PostCommitHook, ...]:
-        """In their order: the checkpoint counts the files, which the checksum then says."""
+        """The hooks in order: the checkpoint comes before the checksum, as it counts the files that the checksum records."""
         return (
             self._publish,
             self._write_checkpoint,
@@ -47,7 +47,7 @@ class AfterCommit:
         )
 
     def forget_another_table(self, found: LogReplay) -> None:
-        """The log was read from the start: what is remembered may be of a table that was there before."""
+        """Called when the log was read from scratch: what is remembered may belong to an earlier table at this path."""
         if self._checksum:
             version, checksum = self._checksum
             commit = found.commit_info
@@ -60,7 +60,7 @@ class AfterCommit:
     def _write_checkpoint(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
         self._checkpoint = None
         if result.version and result.version % checkpoint_interval(metadata.configuration) == 0:
-            self._log.refresh()  # from what is known, instead of from the start
+            self._log.refresh()  # continues from what is known, instead of reading from the start
             snapshot = self._log.snapshot(result.version)
             self._checkpoint = snapshot, write_checkpoint(snapshot, now=self._log.clock())
 

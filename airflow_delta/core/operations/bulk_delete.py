@@ -1,4 +1,4 @@
-"""Many files deleted with few requests."""
+"""Deletion of many files with few requests."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from airflow_delta.core.storage.table_uri import scheme_of
 LOCAL_SCHEMES = {"file", "memory"}
 
 _DELETED_AT_ONCE = 1000
-_ENOUGH = 3  # refusals, before anything was deleted, to take the right to be missing
-_THREADS = 8  # requests on their way to an object store; a local disk gains nothing by more than one
+_ENOUGH = 3  # denied requests, before any succeeded, after which permission is taken to be missing
+_THREADS = 8  # concurrent requests to an object store; a local disk gains nothing from more than one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedDelete:
-    """Files that one request was to delete, and did not.
+    """Files that one request should have deleted, but did not.
 
     Attributes:
-        example: One of them.
-        number: How many they are.
-        detail: Why.
-        is_refused: Whether the storage denied it, as it will the next time.
+        example: One of the files.
+        number: Number of files.
+        detail: Why they were not deleted.
+        is_refused: Whether the storage denied access, which a retry does not change.
     """
 
     example: str
@@ -37,9 +37,9 @@ class FailedDelete:
 
 
 def delete_in_bulk(store: LogStore, paths: pa.Array) -> list[FailedDelete]:
-    """Delete the files, many at once; what is refused, or not answered, does not keep the others.
+    """Delete the files, many per request; requests that are denied or not answered do not stop the others.
 
-    Where nothing but refusals comes back, the rest is not sent: whoever may not delete has as many of them as files.
+    If every request so far was denied, the rest is not sent: without permission, each of them would fail.
     """
     pieces = [paths.slice(start, _DELETED_AT_ONCE) for start in range(0, len(paths), _DELETED_AT_ONCE)]
     refused: list[str] = []
@@ -51,7 +51,7 @@ def delete_in_bulk(store: LogStore, paths: pa.Array) -> list[FailedDelete]:
             return FailedDelete(example=example, number=number, detail=refused[0], is_refused=True)
         try:
             store.delete(piece.to_pylist())
-        except StorageAccessError as error:  # such as of one file that is held
+        except StorageAccessError as error:  # for example, of a file with a retention lock
             if not error.retryable:
                 refused.append(error.detail)
             return FailedDelete(example=example, number=number, detail=error.detail, is_refused=not error.retryable)
@@ -67,7 +67,7 @@ def delete_in_bulk(store: LogStore, paths: pa.Array) -> list[FailedDelete]:
 
 
 def refusal_of_all(table: str, paths: pa.Array | pa.ChunkedArray, failed: Sequence[FailedDelete]) -> StorageAccessError | None:
-    """The error where the storage refused to delete any of the paths, which another try does not change."""
+    """The error if the storage denied deleting every path, which a retry does not change; else None."""
     if not all(failure.is_refused for failure in failed) or sum(failure.number for failure in failed) < len(paths):
         return None
     return StorageAccessError(uri=table, detail=failed[0].detail)

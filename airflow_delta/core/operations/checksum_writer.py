@@ -1,6 +1,6 @@
-"""The checksum of a version, computed from the previous one and the commit, without reading the table's files.
+"""The version checksum, computed from the previous one and the commit, without reading files of the table.
 
-Protocol: PROTOCOL.md, "Version Checksum File". A checksum that could be wrong is not written: other engines believe it.
+Protocol: PROTOCOL.md, "Version Checksum File". No checksum is written unless it is certain: other engines rely on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.table_properties import transaction_retention
 
-_MAX_LISTED = 1_000  # applications or domains: every commit writes all of them again
+_MAX_LISTED = 1_000  # applications or domains: every commit rewrites the whole list
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _IN_MIB = (1, 2, *range(4, 41, 4), *range(48, 121, 8), *range(124, 145, 4), *range(160, 577, 16), *range(640, 1409, 64))
@@ -36,15 +36,15 @@ _NO_FILES = {
     "fileCounts": [0] * len(_BOUNDARIES),
     "totalBytes": [0] * len(_BOUNDARIES),
 }
-"""The histogram of an empty table, with Delta-Spark's boundaries."""
+"""The file size histogram of an empty table, with Delta Spark's bin boundaries."""
 
 
 def next_checksum(previous: VersionChecksum | None, actions: CommitActions) -> VersionChecksum | None:
-    """The checksum of the version that ``actions`` made; None where it is uncertain.
+    """The checksum of the version that ``actions`` made; None if it cannot be computed with certainty.
 
     Args:
-        previous: Of the version before; None for the first version.
-        actions: What the commit wrote.
+        previous: Checksum of the previous version; None for the first version.
+        actions: The actions of the commit.
     """
     protocol = actions.protocol or (previous.protocol if previous else None)
     metadata = actions.metadata or (previous.metadata if previous else None)
@@ -70,7 +70,7 @@ def next_checksum(previous: VersionChecksum | None, actions: CommitActions) -> V
 
 
 def counted_checksum(carried: VersionChecksum | None, snapshot: Snapshot, *, files: int, size: int) -> VersionChecksum:
-    """The checksum with the files as they were counted for a checkpoint, should that differ from what was carried on."""
+    """The checksum with the file totals counted for a checkpoint, if they differ from those carried forward."""
     if carried and (carried.num_files, carried.table_size) == (files, size):
         return carried
     info = snapshot.commit_info
@@ -89,24 +89,24 @@ def counted_checksum(carried: VersionChecksum | None, snapshot: Snapshot, *, fil
 
 
 def write_checksum(store: LogStore, version: int, checksum: VersionChecksum) -> None:
-    """Write the checksum file of a version where there is none; an existing one stays, from any writer."""
+    """Write the checksum file of a version, unless it exists; an existing one is kept, even another writer's."""
     with suppress(FileExistsError):
         content = json.dumps(checksum.to_json(), ensure_ascii=False, separators=(",", ":"))
         store.write_if_absent(checksum_path(version), content.encode())
 
 
 def _may_add_again(actions: CommitActions) -> bool:
-    """Whether the commit may name files that are there already, to say more about them (statistics, row ids)."""
+    """Whether the commit may add files that are live already, with more information (statistics, row ids)."""
     return not len(actions.removes) and not pc.all(actions.adds["data_change"], min_count=0).as_py()
 
 
 def _forgets_transactions(metadata: Metadata) -> bool:
-    """Whether the progress of applications ends with time, so that it depends on the checkpoint who still knows of it."""
+    """Whether application transactions expire, so that the last checkpoint determines which are still known."""
     return transaction_retention(metadata.configuration) is not None
 
 
 def _merged(before: tuple[Any, ...] | None, news: tuple[Any, ...], key: str) -> tuple[Any, ...] | None:
-    """The latest of each key that is not removed; None where it is not known what there was before, or there are too many."""
+    """The latest value of each key, without removed ones; None if the former values are unknown, or there are too many."""
     if before is None:
         return None
     latest = {getattr(action, key): action for action in (*before, *news)}
@@ -115,7 +115,7 @@ def _merged(before: tuple[Any, ...] | None, news: tuple[Any, ...], key: str) -> 
 
 
 def _moved(histogram: Mapping[str, Any] | None, added: list[int], removed: list[int]) -> Mapping[str, Any] | None:
-    """The histogram with these sizes more and less; None where there is none to continue."""
+    """The histogram after files of these sizes were added and removed; None without a former histogram."""
     try:
         boundaries, counts, sizes = (list(histogram[key]) for key in _NO_FILES) if histogram else ([], [], [])
         for sign, files in ((1, added), (-1, removed)):

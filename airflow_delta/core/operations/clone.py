@@ -1,8 +1,8 @@
-"""CLONE: a new table on the files of another one, or on copies of them.
+"""CLONE: a new table that shares another table's files, or has copies of them.
 
-Follows ``CloneTableBase`` of Delta Spark. A shallow clone names the files of its source by absolute URIs and owns none of them:
+Follows ``CloneTableBase`` of Delta Spark. A shallow clone references its source's files by absolute URIs and does not own them:
 its own vacuum never deletes them, but a vacuum of the source may, so protect the cloned version there. A deep clone owns its
-files, and needs its source no more.
+files and does not depend on its source.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from airflow_delta.core.transaction.table_properties import is_append_only
 
 _logger = logging.getLogger(__name__)
 
-# The source's own history, of which the clone has none.
+# Properties about the source's own history, which the clone does not share.
 _OF_THE_SOURCE = frozenset(
     {
         "delta.inCommitTimestampEnablementVersion",
@@ -65,7 +65,7 @@ _OF_THE_SOURCE = frozenset(
         "delta.requireCheckpointProtectionBeforeVersion",
     }
 )
-# The clone's rows get new ids, so it must not read those that the source wrote into the files.
+# Rows of the clone get new ids, so it must not read the row id columns that the source wrote into the files.
 _ROW_ID_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
@@ -74,20 +74,20 @@ _ROW_ID_COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneResult:
-    """What a clone did.
+    """The outcome of a clone.
 
     Attributes:
-        version: Version of the clone; of the table that was there where that was left (-1 for none, in a dry run).
+        version: Version of the clone. If an existing table was left unchanged, its version; in a dry run without a table, -1.
         source_version: The version that was cloned.
         files: Number of the source's data files.
-        bytes: Their size.
-        copied_files: How many of these were copied: none by a shallow clone, all by a deep one.
-        copied_bytes: Their size.
-        removed_files: Number of data files of the table whose place the clone took.
-        removed_bytes: Their size.
-        created: Whether anything was committed.
-        unregistered: Why readers need the source among their ``allowed_prefixes`` (``register_clone``); None where they do not.
-        commit: The commit and what followed it; None where there was none.
+        bytes: Size of these files, in bytes.
+        copied_files: Number of files copied: 0 for a shallow clone, all for a deep one.
+        copied_bytes: Size of the copied files, in bytes.
+        removed_files: Number of data files of the table that was replaced.
+        removed_bytes: Size of these files, in bytes.
+        created: Whether a commit was made.
+        unregistered: Why readers need the source in their ``allowed_prefixes`` (see ``register_clone``); None if they do not.
+        commit: The commit with the results of its hooks; None if no commit was made.
     """
 
     version: int
@@ -123,28 +123,29 @@ def shallow_clone(
     dry_run: bool = False,
     origin: Origin,
 ) -> CloneResult:
-    """Make ``target`` a table with the schema, the properties and the rows of ``source``, without copying a file.
+    """Make ``target`` a table with the schema, properties and rows of ``source``, without copying files.
 
-    It gets an identity and a history of its own. Row ids are given anew.
+    The clone has its own identity and history. Row ids are assigned anew.
 
     Args:
         source: The version to clone.
-        target: Where the clone comes to lie.
-        mode: What to do where there is a table: fail, leave it as it is, or take the place of an empty one (its history stays).
-        properties: Table properties that differ from the source's.
-        dry_run: Only say what would be done.
-        origin: The run that requests it.
+        target: The log of the clone.
+        mode: What to do if the target exists: fail, leave it unchanged, or replace it if it is empty (its history stays).
+        properties: Table properties that override the source's.
+        dry_run: Only report what would be done.
+        origin: The task run that requests it.
 
     Raises:
-        TableExistsError: There is a table, and the mode is ``error``; in any mode, another writer made one meanwhile.
-        CloneTargetNotEmptyError: There is a table with files, and the mode is ``replace``.
-        UnsupportedStorageError: The two lie on different kinds of storage, where no reader of one reads the other.
+        TableExistsError: The target exists, and the mode is ``error``; in any mode, another writer created it meanwhile.
+        CloneTargetNotEmptyError: The target has files, and the mode is ``replace``.
+        UnsupportedStorageError: Source and target are on different kinds of storage, so that readers of one cannot read the
+            other.
         InvalidStatementError: A property would change how columns are mapped.
-        InvalidTablePropertyError: The property does not exist, or it cannot have the value.
-        InvalidTableDefinitionError: With the properties, no table can be like the clone.
+        InvalidTablePropertyError: A property does not exist, or its value is invalid.
+        InvalidTableDefinitionError: The properties do not allow such a table.
         ConcurrentWriteError: Another writer committed to the target meanwhile.
-        UnsupportedWriterFeatureError: The source needs writers that know more.
-        PathOutsideTableError: The source names a file outside of it.
+        UnsupportedWriterFeatureError: The source requires an unsupported writer feature.
+        PathOutsideTableError: The source names a file outside of its root.
     """
     _check_same_storage(source.table_uri, target.table_uri)
     return _clone(source, target, mode=mode, properties=properties, copier=None, dry_run=dry_run, origin=origin)
@@ -160,28 +161,28 @@ def deep_clone(
     dry_run: bool = False,
     origin: Origin,
 ) -> CloneResult:
-    """Make ``target`` a table as ``shallow_clone`` does, on copies of the source's files: it outlives its source.
+    """Make ``target`` a table as ``shallow_clone`` does, but with copies of the source's files, so that it is independent.
 
-    Statistics, tags and deletion vectors are copied with the files, and so is the memory of which files COPY INTO has loaded.
-    The two may lie on different kinds of storage. A killed run leaves copies that no version names; a vacuum of the target
-    deletes them.
+    Statistics, tags and deletion vectors are copied with the files, and so is the record of files that COPY INTO has loaded.
+    Source and target may be on different kinds of storage. A killed run leaves copies that no version references; a vacuum of
+    the target deletes them.
 
     Args:
         source: The version to clone.
-        target: Where the clone comes to lie.
-        mode: What to do where there is a table: fail, leave it as it is, or take its place (its history stays). All files are
-            copied anew then.
-        properties: Table properties that differ from the source's.
+        target: The log of the clone.
+        mode: What to do if the target exists: fail, leave it unchanged, or replace it (its history stays). If it is replaced,
+            all files are copied again.
+        properties: Table properties that override the source's.
         copier: Copies the files.
-        dry_run: Only say what would be done.
-        origin: The run that requests it.
+        dry_run: Only report what would be done.
+        origin: The task run that requests it.
 
     Raises:
-        TableExistsError: There is a table, and the mode is ``error``; in any mode, another writer made one meanwhile.
-        AppendOnlyTableError: The table to be replaced has rows, and only takes appends.
-        MissingDataFileError: A file of the source is gone, as a vacuum during the copying may do.
-        CorruptDataFileError: A file of the source is not as large as its log says.
-        And what else ``shallow_clone`` and ``FileCopier`` raise.
+        TableExistsError: The target exists, and the mode is ``error``; in any mode, another writer created it meanwhile.
+        AppendOnlyTableError: The table to be replaced has rows and is append-only.
+        MissingDataFileError: A file of the source is gone, for example by a vacuum during the copying.
+        CorruptDataFileError: A file of the source does not have the size in its log.
+        As ``shallow_clone`` and ``FileCopier``.
     """
     return _clone(source, target, mode=mode, properties=properties, copier=copier, dry_run=dry_run, origin=origin)
 
@@ -196,7 +197,7 @@ def _clone(
     dry_run: bool,
     origin: Origin,
 ) -> CloneResult:
-    """Without a copier the clone shares its source's files."""
+    """Clone with copies of the files, or, without a copier, sharing the source's files."""
     check_writable(source.table_uri, source.protocol, source.metadata)
     files = source.files()
     check_contained(source.store, files)
@@ -261,11 +262,11 @@ def _clone(
 
 
 def _replaced_files(there: Snapshot | None, *, copies: bool) -> pa.Table:
-    """The files (``ADD_FILE``) of the table whose place the clone takes.
+    """The files (``ADD_FILE``) of the table to be replaced.
 
     Raises:
-        CloneTargetNotEmptyError: It has files, and the clone copies none.
-        AppendOnlyTableError: It has files, and only takes appends.
+        CloneTargetNotEmptyError: It has files, and the clone copies no files.
+        AppendOnlyTableError: It has files, and is append-only.
     """
     files = there.files() if there else NO_ADDS
     if there and len(files):
@@ -277,7 +278,7 @@ def _replaced_files(there: Snapshot | None, *, copies: bool) -> pa.Table:
 
 
 def _transaction(target: TableLog, there: Snapshot | None, metadata: Metadata, protocol: Protocol) -> OptimisticTransaction:
-    """The constraints on rows were enforced by those who wrote them."""
+    """A transaction that counts row constraints as enforced, which the writers of the cloned rows did."""
     if not there:
         return target.create_transaction(metadata, protocol, enforces=ROW_FEATURES)
     transaction = target.start_transaction(there, enforces=ROW_FEATURES)
@@ -295,7 +296,7 @@ def _register(source: LogStore, clone: LogStore) -> str | None:
 
 
 def _copied(source: Snapshot, files: pa.Table, target: TableLog, folder: str, copier: FileCopier) -> pa.Table:
-    """The files (``ADD_FILE``) as the clone names their copies."""
+    """Copy the files; returns them (``ADD_FILE``) with the names of their copies."""
     copied = copier.copy(source.store, target.store, folder, files_to_copy(files, table=source.table_uri))
     check_copies(target.store, folder, copied)
     return as_copied(files, copied, folder, table=source.table_uri)
@@ -307,14 +308,14 @@ def cloned_metadata(
     """The clone's metadata.
 
     Args:
-        source: Of the source.
-        there: Of the table whose place the clone takes: its identity, name and description stay.
-        properties: Table properties that differ from the source's.
-        left_out: Names of properties that are true of the source alone.
+        source: Metadata of the source.
+        there: Metadata of the table to be replaced, whose identity, name and description are kept.
+        properties: Table properties that override the source's.
+        left_out: Names of properties that only apply to the source.
         now: Milliseconds since the epoch.
 
     Raises:
-        InvalidStatementError: A property would change how columns are mapped, or what their files must hold.
+        InvalidStatementError: A property would change how columns are mapped, or what existing files must contain.
     """
     configuration = {
         name: value for name, value in source.configuration.items() if name not in _OF_THE_SOURCE and name not in left_out
@@ -339,9 +340,9 @@ def cloned_metadata(
 
 
 def cloned_protocol(source: Protocol, there: Protocol | None, metadata: Metadata, wanted: RequestedProperties) -> Protocol:
-    """The source's protocol with what metadata and properties require.
+    """The source's protocol, extended by what metadata and properties require.
 
-    It is never less than that of the table whose place the clone takes. Which catalog manages the source is not inherited.
+    It is never lower than that of the table to be replaced. The feature of catalog-managed tables is not inherited.
     """
     for feature in CATALOG_MANAGED & writer_features(source):
         source = without(source, feature)
@@ -351,7 +352,7 @@ def cloned_protocol(source: Protocol, there: Protocol | None, metadata: Metadata
 
 
 def cloned_domains(source: Snapshot, there: Snapshot | None) -> list[DomainMetadata]:
-    """The source's clustering columns; those of the table whose place the clone takes end."""
+    """The domain actions that take over the source's clustering columns and end those of the table to be replaced."""
     cloned, ended = source.domains.get(CLUSTERING), there.domains.get(CLUSTERING) if there else None
     if cloned:
         return [cloned]
@@ -359,7 +360,7 @@ def cloned_domains(source: Snapshot, there: Snapshot | None) -> list[DomainMetad
 
 
 def shared_files(files: pa.Table, source_uri: str) -> pa.Table:
-    """The source's files (``ADD_FILE``) as a shallow clone names them: by absolute URIs, and without row ids.
+    """The source's files (``ADD_FILE``) as a shallow clone references them: by absolute URIs, and without row ids.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located.
@@ -373,7 +374,7 @@ def shared_files(files: pa.Table, source_uri: str) -> pa.Table:
 
 
 def with_new_row_ids(files: pa.Table) -> pa.Table:
-    """The files (``ADD_FILE``) as new data: the commit numbers their rows anew."""
+    """The files (``ADD_FILE``) as new data, so that the commit assigns new row ids."""
     columns = {
         "data_change": pa.repeat(pa.scalar(True), len(files)),
         "base_row_id": pa.nulls(len(files), pa.int64()),

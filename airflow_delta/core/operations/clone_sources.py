@@ -1,7 +1,7 @@
-"""What lets a shallow clone read the files of its sources: each source says that the clone is one of its own.
+"""Registration of shallow clones, so that they may read their source's files: each source lists its clones.
 
-The clone's word alone is worth nothing, as whoever writes below a table can make it claim to be a clone of any other. See
-``core/storage/file_locator.py``, which reads both files.
+The clone's own claim is not trusted, because anyone who can write below a table could make it claim to be a clone of any other
+table. ``core/storage/file_locator.py`` reads both files.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from airflow_delta.core.storage.table_uri import local_path, scheme_of
 
 
 def register_clone(source: LogStore, clone: LogStore) -> str | None:
-    """Write, beside the source and below the clone, that the clone may read the source's files.
+    """Record, beside the source and below the clone, that the clone may read the source's files.
 
     Returns:
-        Why readers of the clone need the source among their allowed prefixes all the same; None where they do not.
+        Why readers of the clone still need the source in their allowed prefixes; None if they do not.
 
     Raises:
         OSError: The storage does not answer.
@@ -29,7 +29,7 @@ def register_clone(source: LogStore, clone: LogStore) -> str | None:
     if own.volume != Place.from_uri(source.table_uri).volume:
         return f"{source.table_uri} lies in another bucket"
     record = json.dumps({"clone": clone.table_uri}).encode()
-    origins = tuple(FileLocator.from_store(source).sources)  # where it is a clone itself
+    origins = tuple(FileLocator.from_store(source).sources)  # if the source is itself a clone
     try:
         source.write(clone_record(own), record)
         for origin in origins:
@@ -38,6 +38,6 @@ def register_clone(source: LogStore, clone: LogStore) -> str | None:
         return error.claim()
     uri = source.table_uri
     root = str(local_path(uri)) if scheme_of(uri) == "file" else uri
-    former = tuple(FileLocator.from_store(clone).sources)  # older versions share the files of what was cloned there before
+    former = tuple(FileLocator.from_store(clone).sources)  # older versions of the clone may share these sources' files
     clone.write(CLONE_SOURCES, json.dumps([*dict.fromkeys((root, *origins, *former))]).encode())
     return None

@@ -1,8 +1,8 @@
-"""CONVERT TO DELTA: a directory of Parquet files becomes a Delta table, in place.
+"""CONVERT TO DELTA: turns a directory of Parquet files into a Delta table, in place.
 
 Follows ``ConvertToDeltaCommand`` of Delta Spark, with these differences: statistics come from the footers, not from the rows;
-partition values are taken apart once for each directory, and spelled so that every reader takes them; and everything that does
-not fit is reported at once.
+partition values are parsed once for each directory, and written so that every reader accepts them; and all problems are
+reported together.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 
 HIDDEN = r"(^|/)[_.][^/=]*(/|$)|(^|/)[_.][^/]*$"
-"""Paths that belong to no table; a directory that names a partition is not hidden, a file is."""
+"""Paths that never belong to a table: with a part that begins with ``_`` or a dot, except directories ``_column=value``."""
 
 _THREADS = 8
-_READ_AT_ONCE = 4096  # footers; what is kept of one is its statistics
-_PROBLEMS = 100  # reported at once
+_READ_AT_ONCE = 4096  # footers; only the statistics of each are kept
+_PROBLEMS = 100  # most problems reported together
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _KEPT = "/:@!$&'()*+,;=~"
 _WHOLE, _TIME = re.compile(r"[+-]?[0-9]+"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?")
@@ -62,20 +62,20 @@ _READ_BY_ALL = {
     BOOLEAN: re.compile("true|false", re.IGNORECASE),
     DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
 }
-"""Texts of partition values that the log has as the directories spell them, as Delta Spark keeps all."""
+"""Texts of partition values that are logged exactly as the directories spell them; Delta Spark does so with all."""
 _WITHOUT_ZONE = re.compile(r"[0-9-]{10}[T0-9:. ]*")
 _SQL_TYPES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertResult:
-    """What a conversion did.
+    """The outcome of a conversion.
 
     Attributes:
-        version: Version of the table; -1 where there is none, in a dry run.
-        files: Number of Parquet files that belong to it now (or would); 0 where it was a Delta table already.
-        converted: Whether anything was committed.
-        commit: The commit and what followed it; None where there was none.
+        version: Version of the table; -1 in a dry run without a table.
+        files: Number of Parquet files that now belong to it, or would; 0 if it was a Delta table already.
+        converted: Whether a commit was made.
+        commit: The commit with the results of its hooks; None if no commit was made.
     """
 
     version: int
@@ -86,7 +86,7 @@ class ConvertResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Footer:
-    """What is kept of a file: its columns and, as far as the schema was known, its statistics; or what is wrong with it."""
+    """A file's columns and, if the schema was known, its statistics; or the problem found."""
 
     schema: StructType = field(default_factory=lambda: StructType(()))
     stats: str | None = None
@@ -103,23 +103,24 @@ def convert(
     dry_run: bool = False,
     origin: Origin,
 ) -> ConvertResult:
-    """Commit version 0 of a table that consists of the Parquet files below its root; where there is a table, do nothing.
+    """Commit version 0 of a table that consists of the Parquet files below its root; do nothing if it is a table already.
 
-    Every file counts whose path has no hidden part (one that begins with ``_`` or a dot, unless it names a partition).
+    Includes every file whose path has no hidden part (one that begins with ``_`` or a dot, unless it names a partition).
 
     Args:
-        log: The table to be.
-        partition_schema: The partition columns in the order of the directories, each with its SQL type (``{"day": "date"}``).
-        infer_partitions: Take the partition columns from the directories instead, all as strings.
+        log: The log of the new table.
+        partition_schema: The partition columns in the order of the directory levels, with their SQL types (``{"day":
+            "date"}``).
+        infer_partitions: Take the partition columns from the directory names instead, all as strings.
         statistics: Whether to take statistics from the footers.
         properties: Table properties.
-        dry_run: Only check that the files make up one table.
-        origin: The run that requests it.
+        dry_run: Only check that the files can form a table.
+        origin: The task run that requests it.
 
     Raises:
-        NotConvertibleError: The files do not make up one table; it lists everything that does not fit.
-        PathOutsideTableError: One of them is a link to a file that lies elsewhere.
-        InvalidTablePropertyError: The property does not exist, or it cannot have the value.
+        NotConvertibleError: The files cannot form one table; lists all problems.
+        PathOutsideTableError: A file is a link to a file elsewhere.
+        InvalidTablePropertyError: A property does not exist, or its value is invalid.
         InvalidTableDefinitionError: No table can have such columns.
         TableExistsError: Another writer has created a table there meanwhile.
     """
@@ -185,24 +186,24 @@ def convert(
 
 
 def _parquet_files(listed: pa.Table) -> pa.Table:
-    """The files that are not hidden, by path."""
+    """The files that are not hidden, sorted by path."""
     return listed.filter(pc.invert(pc.match_substring_regex(listed["path"], HIDDEN))).sort_by("path")
 
 
 # -- partitions
 
 _Partition = tuple[tuple[str, str | None], ...]
-"""Columns and values that a directory names, in order."""
+"""Columns and values in the name of a directory, in order."""
 
 
 def _partition(directory: str) -> _Partition:
-    """What the parts ``name=value`` of a path say, unescaped."""
+    """The columns and values of the parts ``name=value`` of a path, unescaped."""
     pairs = (part.partition("=") for part in directory.split("/") if "=" in part)
     return tuple((_unescaped(name), None if value in {_HIVE_NULL, ""} else _unescaped(value)) for name, _, value in pairs)
 
 
 def _unescaped(text: str) -> str:
-    """Hive escapes signs of ASCII only; Arrow, Polars and DuckDB write all others as the bytes of their UTF-8."""
+    """Reverses Hive's escaping, which covers only ASCII; Arrow, Polars and DuckDB escape other characters as UTF-8 bytes."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
@@ -226,7 +227,7 @@ def _type_named(table: str, column: str, text: str) -> DataType:
     try:
         kind = parse_schema(json.dumps({"type": "struct", "fields": [field]})).fields[0].type
         typed_values(pa.nulls(1, pa.string()), kind, column=column)
-    except (DeltaError, ValueError, LookupError, NotImplementedError) as error:  # the last is Arrow's, for a cast it lacks
+    except (DeltaError, ValueError, LookupError, NotImplementedError) as error:  # NotImplementedError: a cast that Arrow lacks
         raise NotConvertibleError(
             table=table, problems=(f"{column}: {text!r} is not a type for a partition column",)
         ) from error
@@ -239,7 +240,7 @@ def _check_partitions(
     """Return if every directory names exactly these columns, with values of their types.
 
     Raises:
-        NotConvertibleError: One does not.
+        NotConvertibleError: A directory does not.
     """
     problems: list[str] = []
     wanted = [field.name for field in fields]
@@ -263,7 +264,7 @@ def _unreadable_values(partitions: Sequence[_Partition], fields: tuple[StructFie
 
 
 def _as_logged(partitions: Sequence[_Partition], fields: tuple[StructField, ...]) -> list[list[tuple[str, str | None]]]:
-    """The partitions as items of ``partitionValues``."""
+    """The partitions as ``partitionValues`` of the log, as lists of items."""
     texts = [
         _log_texts({value for partition in partitions if (value := partition[position][1]) is not None}, column)
         for position, column in enumerate(fields)
@@ -275,7 +276,7 @@ def _as_logged(partitions: Sequence[_Partition], fields: tuple[StructField, ...]
 
 
 def _log_texts(texts: Iterable[str], column: StructField) -> dict[str, str]:
-    """Texts of directories that not every reader takes, as the log has them: ``1.50`` for the ``1.5`` of a ``decimal(5,2)``.
+    """Directory texts that some readers do not accept, mapped to the log's form: ``1.5`` of a ``decimal(5,2)`` to ``1.50``.
 
     Protocol: PROTOCOL.md, "Partition Value Serialization".
     """
@@ -289,8 +290,8 @@ def _log_texts(texts: Iterable[str], column: StructField) -> dict[str, str]:
 
 
 def _log_text(text: str, value: pa.Scalar, kind: DataType) -> str | None:
-    """The value as the protocol spells it; None where only other readers know its year."""
-    has_no_zone = kind == TIMESTAMP and _WITHOUT_ZONE.fullmatch(text)  # which is up to the reader, as before
+    """The value as the protocol writes it; None if its year lies outside of the range that Python supports."""
+    has_no_zone = kind == TIMESTAMP and _WITHOUT_ZONE.fullmatch(text)  # its meaning depends on the reader, as before
     try:
         found = value.as_py()
         return serialize(found.replace(tzinfo=None), TIMESTAMP_NTZ) if has_no_zone else serialize(found, kind)
@@ -304,7 +305,7 @@ def _limited(problems: list[str]) -> tuple[str, ...]:
 
 
 def _with_partitions(schema: StructType, fields: tuple[StructField, ...]) -> StructType:
-    """The columns of the files, then the partition columns; one that the files hold too stays where it is."""
+    """The files' columns, followed by the partition columns; a partition column that is also in the files keeps its place."""
     partitions = StructType(fields)
     own = tuple(partitions.find(field.name) or field for field in schema.fields)
     return StructType((*own, *(field for field in fields if schema.find(field.name) is None)))
@@ -315,7 +316,7 @@ def _with_partitions(schema: StructType, fields: tuple[StructField, ...]) -> Str
 
 @dataclass(frozen=True, slots=True)
 class _Footers:
-    """Reads the footers of many files, several at once; no more than a few are in memory."""
+    """Reads the footers of many files concurrently; only a few are in memory at once."""
 
     table: str
     locate: FileLocator
@@ -323,13 +324,13 @@ class _Footers:
     selection: StatisticsSelection | None
 
     def read(self, paths: pa.ChunkedArray) -> tuple[StructType, pa.ChunkedArray]:
-        """The schema that holds all files, and their statistics (JSON texts; NULL when none are wanted).
+        """The schema that fits all files, and their statistics (JSON texts; NULL when not wanted).
 
-        Statistics depend on the schema. They are taken as if all files were like the first one; should that be wrong, the
-        footers are read once more.
+        Statistics depend on the schema. They are computed as if all files had the schema of the first; if that is wrong, the
+        footers are read again.
 
         Raises:
-            NotConvertibleError: A file is not Parquet, or types do not go together.
+            NotConvertibleError: A file is not Parquet, or types are incompatible.
         """
         first = self._read(paths[0].as_py(), None).schema
         merged, stats, problems = StructType(()), [], []
@@ -356,7 +357,7 @@ class _Footers:
                 yield files, list(pool.map(lambda path: self._read(path, schema), files))
 
     def _read(self, path: str, schema: StructType | None) -> _Footer:
-        """What the footer of a file says; its statistics for the columns of ``schema``."""
+        """Read the footer of a file: its columns, and statistics for the columns of ``schema``."""
         place = self.locate(quote(path))
         try:
             footer = read_data(lambda: read_footer(*place), table=self.table, file=path)
@@ -365,7 +366,7 @@ class _Footers:
             return _Footer(problem=error.claim() if isinstance(error, DeltaError) else str(error))
         if self.selection is None or schema is None:
             return _Footer(schema=columns)
-        if is_in_legacy_calendar(footer.metadata.metadata or {}):  # its bounds of dates and times may be of another calendar
+        if is_in_legacy_calendar(footer.metadata.metadata or {}):  # its date and timestamp bounds may be in another calendar
             return _Footer(schema=columns, stats=json.dumps({"numRecords": footer.metadata.num_rows}, separators=(",", ":")))
         own = schema.without(self.partition_columns)
         stats = footer_statistics(footer.metadata, own, self.selection, unreadable=footer.unreadable)

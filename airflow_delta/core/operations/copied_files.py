@@ -1,4 +1,4 @@
-"""The files of a table that are copied for another one, and how that one names the copies.
+"""The files of a table that are copied for another table, and their names in that table's log.
 
 Protocol: PROTOCOL.md, "Add File and Remove File", "Deletion Vectors" (storage type ``u``).
 """
@@ -20,11 +20,11 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 def files_to_copy(files: pa.Table, *, table: str) -> pa.Table:
-    """What is to be copied (``FILE_TO_COPY``) of these files (``ADD_FILE``): they, and each file of deletion vectors once.
+    """What to copy (``FILE_TO_COPY``) for these files (``ADD_FILE``): the data files, and each deletion vector file once.
 
     Args:
         files: Files of a version.
-        table: Their table, for the error.
+        table: URI of their table, for the error.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located.
@@ -36,10 +36,10 @@ def files_to_copy(files: pa.Table, *, table: str) -> pa.Table:
 
 
 def check_copies(target: LogStore, folder: str, copied: pa.Table) -> None:
-    """Return if this process sees the copies (``COPIED_FILE``) in their whole size, whoever made them.
+    """Return if this process sees the copies (``COPIED_FILE``) in their full size, wherever they were made.
 
     Raises:
-        UnsupportedStorageError: It does not: others wrote to another disk, or the storage lost bytes.
+        UnsupportedStorageError: It does not: they were written to another machine's disk, or the storage lost bytes.
     """
     listed = list(target.list_all(folder))
     names = pa.array([file.path.rpartition("/")[2] for file in listed], pa.string())
@@ -55,13 +55,13 @@ def check_copies(target: LogStore, folder: str, copied: pa.Table) -> None:
 
 
 def as_copied(files: pa.Table, copied: pa.Table, folder: str, *, table: str) -> pa.Table:
-    """The files (``ADD_FILE``) under the names of their copies.
+    """The files (``ADD_FILE``) with the names of their copies.
 
     Args:
         files: Files of a version.
-        copied: Their copies and those of their deletion vectors, ``COPIED_FILE``.
-        folder: Where the copies lie below their table: a name that a URI needs not encode.
-        table: The table of the files, for the error.
+        copied: Copies of the files and of their deletion vectors, ``COPIED_FILE``.
+        folder: Folder of the copies below the table's root; a name that needs no percent-encoding.
+        table: URI of the files' table, for the error.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located.
@@ -82,12 +82,12 @@ def as_copied(files: pa.Table, copied: pa.Table, folder: str, *, table: str) -> 
 
 
 def _encoded(name: str) -> str:
-    """The random part of ``deletion_vector_{uuid}.bin`` as a descriptor of the storage type ``u`` spells it."""
+    """The random part of ``deletion_vector_{uuid}.bin``, encoded as in a descriptor of storage type ``u``."""
     return z85_encoded(uuid.UUID(name.removeprefix("deletion_vector_").removesuffix(".bin")).bytes)
 
 
 def _ends(deletion_vectors: pa.ChunkedArray, table: str) -> dict[str, int]:
-    """How many bytes each file of deletion vectors has at least; Python sees each file once."""
+    """The least possible size in bytes of each deletion vector file; only one Python object is made for each file."""
     fields = ["storage_type", "path_or_inline_dv", "offset", "size_in_bytes"]
     stored = deletion_vectors.drop_null()
     if not len(stored):

@@ -1,7 +1,7 @@
-"""DROP TABLE with its files: everything below the table's root is deleted, once it is certain whose it is.
+"""DROP TABLE with its files: deletes everything below the table's root, after checking that it is the right table.
 
-What was begun is noted below the root before the first file goes, so that another try can go on although the log, and with it
-the table's id, is gone. The log goes first: a table of which only a part is left is no table to any reader.
+A note below the root, written before the first file is deleted, lets another try continue once the log, and with it the table's
+id, is gone. The log is deleted first, so that no reader sees a partly deleted table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
 
 NOTE = "_airflow_delta/deleting.json"
-"""Below a root: the id of the table that is being deleted."""
+"""Path below the root of a note with the id of the table that is being deleted."""
 
 _ID = "tableId"
 _MOST_BYTES = 1 << 16
@@ -32,10 +32,10 @@ _OTHER_LOG = rf"^(?P<table>.+)/{LOG_DIRECTORY}/[^/]+$"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedTable:
-    """What was, or in a dry run would be, deleted.
+    """What was deleted, or in a dry run would be.
 
     Attributes:
-        version: The table's latest version; -1 where its log was gone already.
+        version: The table's latest version; -1 if its log was gone already.
     """
 
     version: int
@@ -43,7 +43,7 @@ class DeletedTable:
     bytes: int
 
     def metrics(self) -> dict[str, int]:
-        """The numbers by their names in a result."""
+        """The numbers as operation metrics."""
         return {"numDeletedFiles": self.files, "sizeOfDeletedFiles": self.bytes}
 
 
@@ -51,15 +51,15 @@ def delete_table(log: TableLog, table_id: str, *, dry_run: bool = False) -> Dele
     """Delete every file below the table's root, the log included; empty local folders stay.
 
     Args:
-        log: Of the place where the table lies.
+        log: The log of the table.
         table_id: Delta's id of the table.
         dry_run: Check and count, but delete nothing.
 
     Raises:
-        TableNotDeletedError: Another table lies there or below, a run has pinned a version, or the root is a whole store.
-        DeletionIncompleteError: The storage did not delete all; to do it again goes on.
-        StorageAccessError: It refuses to delete any.
-        DeltaError: The log cannot be opened; ``CatalogRequiredError`` where a catalog manages the table's commits.
+        TableNotDeletedError: Another table is there or below, a run has pinned a version, or the root is a whole store.
+        DeletionIncompleteError: The storage did not delete everything; another call continues.
+        StorageAccessError: The storage denies deleting any file.
+        DeltaError: The log cannot be opened; ``CatalogRequiredError`` if the table is catalog-managed.
     """
     store = log.store
     is_begun = _begun(store) == table_id
@@ -76,7 +76,7 @@ def delete_table(log: TableLog, table_id: str, *, dry_run: bool = False) -> Dele
 
 
 def _checked_version(log: TableLog, table_id: str, *, is_begun: bool) -> int:
-    """The version of the table at this place, if it may be deleted; -1 for none."""
+    """The version of the table at this place, if it may be deleted; -1 if its log is gone."""
     table = log.table_uri
     if not urlsplit(table).path.strip("/"):
         raise _refusal(table, "its root is a whole store", "delete what is the table's in the store itself")
@@ -85,7 +85,7 @@ def _checked_version(log: TableLog, table_id: str, *, is_begun: bool) -> int:
     try:
         snapshot = log.refresh()
     except DeltaError:
-        if is_begun:  # a part of its log is left
+        if is_begun:  # only a part of its log is left
             return NO_TABLE
         raise
     if snapshot.metadata.id != table_id:
@@ -128,7 +128,7 @@ def _delete(store: LogStore, paths: pa.ChunkedArray) -> None:
 
 
 def _begun(store: LogStore) -> str | None:
-    """The id of the table whose deletion was begun here; None for none."""
+    """The id of the table whose deletion was begun here; None if none was."""
     status = store.status(NOTE)
     if status is None or status.size > _MOST_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""Discarding what is staged: it can no longer be published, and its files are deleted."""
+"""Discards a staged commit: it can no longer be published, and its files are deleted."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _logger = logging.getLogger(__name__)
 
 
 def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
-    """Drop what is staged: it can no longer be published. How many of its files were there to be deleted.
+    """Drop a staged commit, so that it can no longer be published; returns how many of its files were deleted.
 
-    Files that cannot be deleted are left to a vacuum, as are those of an expired handle whose publication had begun. A
-    second call, and one for what has gone long ago, does no harm.
+    Files that cannot be deleted are left to a vacuum, as are those of an expired commit whose publication had begun.
+    Idempotent, also for a commit that is long gone.
 
     Raises:
         StagedCommitPublishedError: It has been published.
-        StagedCommitPendingError: Another task has begun to publish it, and may go on.
-        StagedCommitDamagedError: The document, or the decision, cannot be read.
+        StagedCommitPendingError: Another task has begun to publish it, and may still finish.
+        StagedCommitDamagedError: The document, or the decision file, cannot be read.
     """
     if handle.id is None:
         return 0
     table, store = log.table_uri, log.store
-    with suppress(TokenHistoryLostError):  # the decision says it as well, if it is still there
+    with suppress(TokenHistoryLostError):  # the decision file shows it too, if it still exists
         if (done := published(log, handle)) is not None:
             raise StagedCommitPublishedError(table=table, id=handle.id, version=done.version)
     try:
@@ -58,9 +58,9 @@ def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
     if decide(store, staged.id, "discard", origin) == "publish":
         try:
             done = plan_publication(log, handle, origin).done
-        except StagedCommitOutdatedError:  # whoever began to publish it meets the same commit: it never will be
+        except StagedCommitOutdatedError:  # a publication that has begun meets the same conflict, so it will never succeed
             return _delete_files(log, staged)
-        except (StagedCommitExpiredError, TokenHistoryLostError):  # a publication that had begun may still run; no other begins
+        except (StagedCommitExpiredError, TokenHistoryLostError):  # a publication that has begun may still run
             return 0
         if done is None:
             raise StagedCommitPendingError(table=table, id=staged.id)
@@ -69,7 +69,7 @@ def discard(log: TableLog, handle: StagedHandle, origin: Origin) -> int:
 
 
 def _delete_files(log: TableLog, staged: StagedCommit) -> int:
-    """Delete the files in directories of its own that no version names, whatever its document says."""
+    """Delete its files, but only in directories of its own and only those that no version references."""
     paths = staged_files(staged, log.table_uri)
     paths = paths.filter(pc.match_substring_regex(paths, AREA))
     if log.exists():

@@ -1,7 +1,7 @@
-"""DROP FEATURE, so that readers and writers without support for it can use the table again.
+"""DROP FEATURE: removes a table feature, so that readers and writers without support for it can use the table again.
 
-What only writers had to know goes at once. What readers had to know is still in older versions, so these must either go too
-(``truncate_history``), or be protected: no writer may build a checkpoint of them that hides that the feature was there.
+A writer-only feature is removed at once. A reader feature is still used by older versions, so these must be either deleted
+(``truncate_history``) or protected: no writer may write a checkpoint of them that hides that the feature was in use.
 
 Protocol: PROTOCOL.md, "Protocol Evolution"; protocol_rfcs, "Checkpoint Protection". Spark: ``ALTER TABLE ... DROP FEATURE``.
 """
@@ -51,27 +51,27 @@ _DAY = 86_400_000
 
 
 def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, origin: Origin | None = None) -> CommitResult:
-    """Take the feature from the table's protocol, once nothing uses it; properties that switch it on are switched off first.
+    """Remove the feature from the table's protocol, after clearing the properties that enable it.
 
     Args:
         log: The table.
-        name: Of the feature.
-        truncate_history: Whether versions older than ``delta.dropFeatureTruncateHistory.retentionDuration`` (24 hours by
-            default) are deleted, instead of protecting those in which readers need the feature.
-        origin: The run that requests it.
+        name: Name of the feature.
+        truncate_history: Whether to delete versions older than ``delta.dropFeatureTruncateHistory.retentionDuration`` (24 hours
+            by default), rather than protect those that readers need the feature for.
+        origin: The task run that requests it.
 
     Raises:
         FeatureDependencyError: Other features of the table require it.
-        FeatureInHistoryError: Versions that must stay for a while use it; properties are switched off, run again later.
-        FeatureDropError: The table does not have the feature, or uses it.
-        UnsupportedWriterFeatureError: The feature is not known here.
-        InvalidTablePropertyError: That retention is not understood.
-        A checkpoint that fails after the drop is reported in the result's ``hook_failures``.
+        FeatureInHistoryError: Versions that cannot be deleted yet use it. Its properties are cleared; call again later.
+        FeatureDropError: The table does not have the feature, or still uses it.
+        UnsupportedWriterFeatureError: The feature is not supported here.
+        InvalidTablePropertyError: The value of that retention property is invalid.
+        A checkpoint that fails after the drop raises nothing; it is reported in the result's ``hook_failures``.
     """
     feature = feature_named(name, log.table_uri)
     is_in_history = FEATURES[feature].for_readers and feature not in _HARMLESS_IN_HISTORY
     _check_droppable(log, feature, truncates=truncate_history, may_truncate=is_in_history or feature == _PROTECTION)
-    _switch_off(log, feature, replace(origin, token=None) if origin else None)  # the token stands for the last commit
+    _switch_off(log, feature, replace(origin, token=None) if origin else None)  # the token identifies the last commit
     if is_in_history or feature == _PROTECTION:
         _leave_history(log, feature, truncate=truncate_history)
     result = _drop(log, feature, truncated=truncate_history, protect=is_in_history and not truncate_history, origin=origin)
@@ -79,7 +79,7 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
 
 
 def _write_checkpoint(log: TableLog, result: CommitResult) -> CommitResult:
-    """The result, after a checkpoint from which readers no longer need the feature. The drop stands without it."""
+    """Write a checkpoint for readers without the feature; returns the result. If it fails, the drop still stands."""
     try:
         write_checkpoint(log.snapshot(result.version), now=log.clock())
     except (DeltaError, OSError) as error:
@@ -111,7 +111,7 @@ def _check_droppable(log: TableLog, feature: str, *, truncates: bool, may_trunca
 
 
 def _switch_off(log: TableLog, feature: str, origin: Origin | None) -> None:
-    """Make sure, in commits of their own, that no writer uses the feature any more."""
+    """Disable the feature by commits of their own, so that no writer uses it any more."""
     transaction = log.start_transaction()
     metadata = transaction.snapshot.metadata
     configuration = switched_off(feature, metadata.configuration)
@@ -127,7 +127,7 @@ def _switch_off(log: TableLog, feature: str, origin: Origin | None) -> None:
 
 
 def _end_domains(log: TableLog, origin: Origin | None) -> None:
-    """End the domains of the protocol that are left, as of features that other writers have: without the feature none can."""
+    """Remove remaining domains of the protocol, written under other writers' features: none may exist without that feature."""
     transaction = log.start_transaction()
     snapshot = transaction.snapshot
     ended = _leftovers(snapshot, "domainMetadata").domains
@@ -137,11 +137,11 @@ def _end_domains(log: TableLog, origin: Origin | None) -> None:
 
 
 def _leave_history(log: TableLog, feature: str, *, truncate: bool) -> None:
-    """Make a version from which readers can start without the versions before, and delete these if requested.
+    """Make a version from which readers can start without older ones, and delete the older ones if requested.
 
     Raises:
         FeatureDropError: The table uses the feature now.
-        FeatureInHistoryError: Versions that are left use it.
+        FeatureInHistoryError: Remaining versions use it.
     """
     snapshot = log.refresh()
     _leftovers(snapshot, feature)
@@ -160,7 +160,7 @@ def _leave_history(log: TableLog, feature: str, *, truncate: bool) -> None:
 
 
 def _version_with(log: TableLog, feature: str, snapshot: Snapshot) -> int | None:
-    """The oldest version before ``snapshot`` that can still be read and uses the feature; None when there is none."""
+    """The oldest version before ``snapshot`` that can still be read and uses the feature; None if no version does."""
     listing = list_log(log.store)
     oldest = listing.earliest_readable_version()
     if feature == _PROTECTION:

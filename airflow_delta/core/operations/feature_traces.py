@@ -1,4 +1,4 @@
-"""Traces of a feature that is to be dropped: those removed automatically, and those the user must remove first."""
+"""Traces of a feature to be dropped: those removed automatically, and those that the user must remove first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SWITCHED_OFF: Mapping[str, Mapping[str, str | None]] = {
     "variantShredding": {"delta.enableVariantShredding": "false"},
     "variantShredding-preview": {"delta.enableVariantShredding": "false"},
 }
-"""Properties that must say so (None: must not be there) before the feature goes. Guarantees to users are not among them."""
+"""Properties set (None: unset) before the feature is dropped. Properties that are guarantees to users are not included."""
 
 _CURES: Mapping[str, str] = {
     "appendOnly": "set delta.appendOnly to false first",
@@ -53,11 +53,11 @@ _USED_COLUMNS = "write the rows into a table without such columns, or drop the c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """What goes together with a feature.
+    """What is removed together with a feature.
 
     Attributes:
-        configuration: The table's properties then.
-        domains: The domains that end.
+        configuration: The table's properties afterwards.
+        domains: The domains that are removed.
     """
 
     configuration: Mapping[str, str]
@@ -65,7 +65,7 @@ class Leftovers:
 
 
 def switched_off(feature: str, configuration: Mapping[str, str]) -> dict[str, str]:
-    """The table properties under which no writer uses the feature any more."""
+    """The table properties with which no writer uses the feature any more."""
     wanted = _SWITCHED_OFF.get(feature, {})
     kept = {key: value for key, value in configuration.items() if wanted.get(key, value) is not None}
     changes = {key: value for key, value in wanted.items() if value is not None and (key in kept or key == SUSPENDED)}
@@ -73,10 +73,10 @@ def switched_off(feature: str, configuration: Mapping[str, str]) -> dict[str, st
 
 
 def check_unused(feature: str, metadata: Metadata) -> None:
-    """Return if a table with this metadata does not use the feature, once it is switched off.
+    """Return if a table with this metadata does not use the feature after it was disabled.
 
     Raises:
-        Refusal: Its schema or a guarantee to its users needs the feature.
+        Refusal: The schema, or a guarantee to users, requires the feature.
     """
     off = replace(metadata, configuration=switched_off(feature, metadata.configuration))
     if is_used_by(feature, off):
@@ -84,7 +84,7 @@ def check_unused(feature: str, metadata: Metadata) -> None:
 
 
 def leftovers(feature: str, metadata: Metadata, domains: Mapping[str, DomainMetadata]) -> Leftovers:
-    """What goes with the feature, of a table in which it is switched off.
+    """What is removed together with the feature, from a table in which it is disabled.
 
     Raises:
         Refusal: The table uses the feature.
@@ -103,7 +103,7 @@ def leftovers(feature: str, metadata: Metadata, domains: Mapping[str, DomainMeta
 
 
 def is_used_by(feature: str, metadata: Metadata) -> bool:
-    """Whether metadata like this uses the feature."""
+    """Whether a table with this metadata uses the feature."""
     known = FEATURES[feature]
     return known.is_needed(metadata) or (known.shows_in_metadata and known.in_use(metadata))
 

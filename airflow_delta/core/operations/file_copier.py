@@ -1,4 +1,4 @@
-"""Files of one table copied below the root of another: by this process, or elsewhere."""
+"""Copies files of one table below the root of another, in this process or elsewhere."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from airflow_delta.core.storage.storage_failures import read_data, storage_failu
 FILE_TO_COPY = pa.schema([("path", pa.string()), ("size", pa.int64()), ("is_data", pa.bool_())])
 """Columns of files to copy.
 
-The path as the source's log spells it; the bytes that a data file has, and that a file of deletion vectors has at least.
+The path as in the source's log; the exact size in bytes of a data file, or the least size of a deletion vector file.
 """
 
 COPIED_FILE = pa.schema([("path", pa.string()), ("name", pa.string()), ("size", pa.int64())])
-"""Columns of copies: the path of the source, the name in the folder, and bytes."""
+"""Columns of copies: the source's path, the name in the folder, and the size in bytes."""
 
 _BUFFER = 8 << 20  # bytes of a file that are in memory at once
 _THREADS = 8
@@ -34,38 +34,38 @@ Answer = TypeVar("Answer")
 
 
 class FileCopier(Protocol):
-    """Copies files, byte by byte. What is copied, and what becomes of the copies, is decided by the caller."""
+    """Copies files byte by byte. The caller decides what is copied, and what becomes of the copies."""
 
     def copy(self, source: LogStore, target: LogStore, folder: str, files: pa.Table) -> pa.Table:
-        """Copy the files, each under a name of its own that no other attempt gives.
+        """Copy the files, each under a unique name that no other attempt uses.
 
-        Copies that the answer does not name, as those of a task that was run twice, count for nothing.
+        Copies that are not in the result, such as those of a task that ran twice, are ignored.
 
         Args:
-            source: The table whose files they are.
-            target: The table that gets the copies.
-            folder: Where the copies go, below the target's root.
-            files: Columns ``FILE_TO_COPY``; at least one.
+            source: The table that the files belong to.
+            target: The table that receives the copies.
+            folder: Folder of the copies, below the target's root.
+            files: Columns ``FILE_TO_COPY``; at least one row.
 
         Returns:
-            Columns ``COPIED_FILE``: a row for each file, in no order.
+            Columns ``COPIED_FILE``: a row for each file, in any order.
 
         Raises:
-            MissingDataFileError: One of the files is gone.
-            CorruptDataFileError: It is not as large as the log says.
-            PathOutsideTableError: It lies where the source may not read.
-            StorageAccessError: One of the storages refuses.
-            StorageFullError: The target's has no room.
-            StorageUnavailableError: It does not answer.
+            MissingDataFileError: A file is gone.
+            CorruptDataFileError: A file does not have the size in the log.
+            PathOutsideTableError: A file lies where the source may not read.
+            StorageAccessError: One of the storages denies access.
+            StorageFullError: The target's storage is full.
+            StorageUnavailableError: One of the storages does not answer.
         """
         ...
 
 
 class LocalFileCopier:
-    """Copies in this process, some files at once."""
+    """Copies in this process, several files at once."""
 
     def copy(self, source: LogStore, target: LogStore, folder: str, files: pa.Table) -> pa.Table:
-        """Copy the files by threads, each of which holds one buffer."""
+        """Copy the files in threads, each with one buffer."""
         copies = FileCopies(
             locate=FileLocator.from_store(source),
             source_uri=source.table_uri,
@@ -78,14 +78,14 @@ class LocalFileCopier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCopies:
-    """Copies of a table's files in one directory.
+    """Copies a table's files to one directory.
 
     Attributes:
-        locate: Finds the files.
-        source_uri: Their table, for errors.
-        target: The root that the copies go below; called for each, as keys of a storage may end.
-        folder: The directory there.
-        target_uri: The table that gets the copies, for errors.
+        locate: Resolves paths of the source's log.
+        source_uri: URI of the source, for errors.
+        target: Returns the filesystem and root of the target; called for each copy, as storage credentials may expire.
+        folder: Directory below the target's root.
+        target_uri: URI of the target, for errors.
     """
 
     locate: FileLocator
@@ -95,12 +95,12 @@ class FileCopies:
     target_uri: str
 
     def make(self, files: pa.Table, *, threads: int) -> pa.Table:
-        """Copy these files (``FILE_TO_COPY``), and answer with the copies (``COPIED_FILE``). Raises as ``FileCopier``."""
+        """Copy these files (``FILE_TO_COPY``); returns the copies (``COPIED_FILE``). Raises as ``FileCopier``."""
         filesystem, root = self.target()
-        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, and HDFS creates them
             with self._writing():
                 filesystem.create_dir(f"{root}/{self.folder}")
-        with ThreadPoolExecutor(threads) as pool:  # where one fails, those that have not begun are not made
+        with ThreadPoolExecutor(threads) as pool:  # after a failure, copies that have not begun are not made
             copied = list(pool.map(self._copied, files.to_pylist()))
         return pa.Table.from_pylist(copied, schema=COPIED_FILE)
 
@@ -123,7 +123,7 @@ class FileCopies:
             with self._writing(), filesystem.open_output_stream(place) as copy:
                 for start in range(0, size, _BUFFER):
                     copy.write(self._bytes(path, original, start, min(start + _BUFFER, size)))
-        except BaseException:  # Arrow closes what it has begun, as if it were whole
+        except BaseException:  # closing an unfinished file would complete it, in Arrow
             with suppress(OSError):
                 filesystem.delete_file(place)
             raise
@@ -142,7 +142,7 @@ class FileCopies:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Storage failures here are those of the target."""
+        """Storage failures in this block are those of the target."""
         try:
             yield
         except DeltaError:

@@ -1,20 +1,21 @@
-"""The files that COPY INTO has loaded into a table: which, and by which commit that is known.
+"""The record of files that COPY INTO has loaded into a table, tied to the commits that loaded them.
 
-Names of loaded files would not fit into the log: a million of them in a ``txn`` or a metadata domain would go into each
-checkpoint, and the domain needs a table feature. So they lie in immutable Parquet files beside the table,
-``_airflow_delta/loaded/{number}.parquet``, and the commit that adds the rows names one of these in its ``txn`` action:
+The names of loaded files would not fit into the log: a million of them in a ``txn`` or a metadata domain would be part of every
+checkpoint, and domains need a table feature. So they are kept in immutable Parquet files ("parts") beside the table,
+``_airflow_delta/loaded/{number}.parquet``, and the commit that adds the rows names the newest part in its ``txn`` action:
 
-* The number of a file is the ``version`` of the ``txn`` of the application ``APP_ID``: a generation in the upper 31 bits,
-  which counts the loads, and 32 random bits, so that two attempts at one generation never share a file. The file is written
-  before the commit, and counts only by the commit: rows and memory become visible in the same instant, or neither does.
-* A ``txn`` is part of every version of the protocol: every engine keeps it in checkpoints, and no log cleanup takes it away.
-  Two loads at once conflict by it (``application_progressed``).
-* Each file names the earlier ones that still count. Small ones are united when a new one is written, so that their number grows
-  with the logarithm of the loads. Whatever no newest commit names goes after a week: what killed loads have left, too.
-* The folder's name starts with an underscore: no engine takes it for data, and no vacuum touches it.
+* The number of a part is the ``version`` of the ``txn`` of the application ``APP_ID``: the upper 31 bits count the loads, and
+  32 random bits make sure that two attempts at the same load never share a file. The part is written before the commit and only
+  takes effect with it, so that rows and record become visible atomically.
+* Every protocol version includes ``txn``: all engines keep it in checkpoints, and no log cleanup removes it. Two concurrent
+  loads conflict through it (``application_progressed``).
+* Each part names the earlier parts that are still valid. Small ones are merged when a new one is written, so that their number
+  grows with the logarithm of the number of loads. Parts that no current commit references are deleted after a week, including
+  those that killed loads leave.
+* The folder's name starts with an underscore, so that no engine reads it as data and no vacuum deletes it.
 
-RESTORE and time travel do not change what is remembered: Delta's RESTORE keeps ``txn`` actions as they are. A deep clone, which
-holds the rows, gets the memory of the version that was cloned.
+RESTORE and time travel do not change the record: Delta's RESTORE keeps ``txn`` actions as they are. A deep clone, which has the
+rows, gets the record of the version that was cloned.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.core.transaction.table_properties import transaction_retention
 
 APP_ID = "airflow-delta.copy_into"
-"""The application whose ``txn`` names the newest file."""
+"""The application id whose ``txn`` names the newest part."""
 
 LOADED_FOLDER = "_airflow_delta/loaded"
 
@@ -55,10 +56,10 @@ LOADED_FILE = pa.schema(
         pa.field("loaded_at", pa.int64()),
     ]
 )
-"""A loaded file: its place (``Place`` as text), bytes, and milliseconds since the epoch of its last change and of the load."""
+"""A loaded file: its place (``Place`` as text), bytes, and when it was last modified and loaded (ms since epoch)."""
 
 KEPT_MILLISECONDS = 7 * 24 * 3_600_000
-"""How long a file stays that no newest commit names: loads that run may still read it, or be about to commit it."""
+"""How long unreferenced parts are kept: running loads may still read them, or be about to commit them."""
 
 _PARTS_KEY = b"airflow_delta.parts"
 _RANDOM_BITS = 32
@@ -70,7 +71,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedPart:
-    """One of the Parquet files; ``files`` has the columns ``LOADED_FILE``."""
+    """One part; ``files`` has the columns ``LOADED_FILE``."""
 
     number: int
     files: pa.Table
@@ -78,30 +79,30 @@ class LoadedPart:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedFiles:
-    """What a version of the table remembers.
+    """The loaded files that a version of the table records.
 
     Attributes:
-        parts: Oldest first; the last one is named by the table's ``txn``.
+        parts: The parts, oldest first; the table's ``txn`` names the last one.
     """
 
     parts: tuple[LoadedPart, ...] = ()
 
     @property
     def head(self) -> int | None:
-        """The version of the table's ``txn``; None where nothing was loaded yet."""
+        """The version of the table's ``txn``; None before the first load."""
         return self.parts[-1].number if self.parts else None
 
     @cached_property
     def files(self) -> pa.Table:
-        """All that were loaded, columns ``LOADED_FILE``; a file that was loaded again has several rows, the last one first."""
+        """All loaded files, columns ``LOADED_FILE``; a file loaded several times has several rows, the latest first."""
         return pa.concat_tables([part.files for part in reversed(self.parts)]) if self.parts else LOADED_FILE.empty_table()
 
     def positions(self, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-        """For each path its row in ``files``, null where it was not loaded."""
+        """For each path its row in ``files``; null if it was not loaded."""
         return pc.index_in(paths, value_set=self.files["path"].combine_chunks())
 
     def followed_by(self, files: pa.Table) -> tuple[LoadedPart, tuple[LoadedPart, ...]]:
-        """The part that a load of these files writes, and the earlier ones that it names: those much larger than itself."""
+        """The part that a load of these files writes, and the earlier parts that it names: those much larger than itself."""
         kept, united = list(self.parts), [files]
         while kept and len(kept[-1].files) <= 2 * sum(map(len, united)):
             united.append(kept.pop().files)
@@ -112,15 +113,15 @@ class LoadedFiles:
 
 
 def part_path(number: int) -> str:
-    """Where a part lies, below the table's root."""
+    """Path of a part, below the table's root."""
     return f"{LOADED_FOLDER}/{number:020d}.parquet"
 
 
 def read_loaded_files(store: LogStore, snapshot: Snapshot | None) -> LoadedFiles:
-    """What was loaded into the table up to this version; nothing, where there is no table yet.
+    """The files loaded into the table up to this version; none if the table does not exist yet.
 
     Raises:
-        LoadedFilesLostError: A part is missing or unreadable, or the table may forget its ``txn``.
+        LoadedFilesLostError: A part is missing or unreadable, or the table may drop its ``txn``.
     """
     if snapshot is None:
         return LoadedFiles()
@@ -131,7 +132,7 @@ def read_loaded_files(store: LogStore, snapshot: Snapshot | None) -> LoadedFiles
     if progress is None:
         _check_not_forgotten(store)
         return LoadedFiles()
-    if not 0 <= progress.version < _MOST - (1 << _RANDOM_BITS):  # the next one needs a number, too
+    if not 0 <= progress.version < _MOST - (1 << _RANDOM_BITS):  # leaves a number for the next one
         detail = f"the log says that the application {APP_ID} is at {progress.version}, which no load has written"
         raise LoadedFilesLostError(table=snapshot.table_uri, detail=detail)
     newest, named = _read_part(store, progress.version)
@@ -141,11 +142,11 @@ def read_loaded_files(store: LogStore, snapshot: Snapshot | None) -> LoadedFiles
 
 
 def write_loaded_files(store: LogStore, loaded: LoadedFiles, files: pa.Table) -> LoadedFiles:
-    """Write the part that remembers these files (``LOADED_FILE``) too; it counts once a commit names its number.
+    """Write the part that also records these files (``LOADED_FILE``); it takes effect once a commit names its number.
 
     Raises:
         OSError: The storage does not answer.
-        StorageAccessError: It refuses.
+        StorageAccessError: The storage denies access.
     """
     part, named = loaded.followed_by(files)
     numbers = [earlier.number for earlier in named]
@@ -157,9 +158,9 @@ def write_loaded_files(store: LogStore, loaded: LoadedFiles, files: pa.Table) ->
 
 
 def copy_loaded_files(source: Snapshot, target: LogStore, now: int) -> tuple[SetTransaction, ...]:
-    """Write what a version remembers into one part of a copy of its table; gives the action by which it counts there.
+    """Write the record of a version as one part of a copy of its table; returns the ``txn`` that puts it into effect there.
 
-    Of what is lost the copy gets the action alone: loads into it end as those into the source.
+    If the record is lost, the copy only gets the ``txn``, so that loads into it fail as loads into the source do.
 
     Args:
         source: The version that is copied.
@@ -168,7 +169,7 @@ def copy_loaded_files(source: Snapshot, target: LogStore, now: int) -> tuple[Set
 
     Raises:
         OSError: A storage does not answer.
-        StorageAccessError: It refuses.
+        StorageAccessError: A storage denies access.
     """
     progress = source.transactions.get(APP_ID)
     if progress is None:
@@ -182,15 +183,15 @@ def copy_loaded_files(source: Snapshot, target: LogStore, now: int) -> tuple[Set
 
 
 def sweep_loaded_files(store: LogStore, keep: Iterable[LoadedFiles], now: int, *, keep_for: int = 0) -> None:
-    """Delete the parts that neither of these name and that are older than ``KEPT_MILLISECONDS``.
+    """Delete parts that none of ``keep`` references and that are older than ``KEPT_MILLISECONDS``.
 
-    Never raises for a storage, or for a catalog that gives its keys: there is a commit that is to be seen.
+    Storage failures, and those of a catalog that issues credentials, are not raised: the commit has already been made.
 
     Args:
-        store: The table.
-        keep: What stays.
+        store: The table's log store.
+        keep: Records whose parts are kept.
         now: Milliseconds since the epoch.
-        keep_for: Milliseconds that others stay, if that is longer: loads may be staged, to be published later.
+        keep_for: Milliseconds for which other parts are kept, if longer: loads may be staged, to be published later.
     """
     kept = {part_path(part.number) for loaded in keep for part in loaded.parts}
     try:
@@ -201,12 +202,12 @@ def sweep_loaded_files(store: LogStore, keep: Iterable[LoadedFiles], now: int, *
 
 
 def _read_part(store: LogStore, number: int) -> tuple[LoadedPart, tuple[int, ...]]:
-    """A part, and the numbers of the earlier ones that it names."""
+    """A part, and the numbers of the earlier parts that it names."""
     try:
         with store.open_input(part_path(number)) as stream, pq.ParquetFile(stream) as file:
             named = parse_json((file.schema_arrow.metadata or {}).get(_PARTS_KEY, b"[]"))
             files = file.read(LOADED_FILE.names).replace_schema_metadata(None).cast(LOADED_FILE)
-            files.validate(full=True)  # Arrow takes any bytes for text
+            files.validate(full=True)  # Arrow accepts any bytes as text
     except FileNotFoundError:
         raise LoadedFilesLostError(table=store.table_uri, detail=f"{part_path(number)} is missing") from None
     except DeltaError:
@@ -223,10 +224,11 @@ def _read_part(store: LogStore, number: int) -> tuple[LoadedPart, tuple[int, ...
 
 
 def _check_not_forgotten(store: LogStore) -> None:
-    """Return unless a part is there that a commit has named, although the log names none.
+    """Return if no part exists that a commit has named; called when the log names none.
 
-    A second load can only have written one behind a first one. Of the first one, whose part is also there where it was killed,
-    its commit says so, while it is kept (``delta.setTransactionRetentionDuration`` was set in the meantime, say).
+    The part of a second load names the first one, which must have been committed. The only part of a first load may be left by
+    a killed load; then its commit decides, as long as the log has it. (A ``txn`` is lost if
+    ``delta.setTransactionRetentionDuration`` was set meanwhile, for example.)
     """
     parts = [status for status in store.list_from(LOADED_FOLDER) if status.path.endswith(".parquet")]
     if not parts:
@@ -242,11 +244,11 @@ def _check_not_forgotten(store: LogStore) -> None:
 
 
 def _may_have_been_named(store: LogStore, since: int) -> bool:
-    """Whether a commit since then (milliseconds since the epoch) names a part, or it is unknown, as the commits are gone."""
+    """Whether a commit made since then (ms since the epoch) names a part, or might, as commits were cleaned up."""
     commits = list_log(store).commits
     if 0 not in commits and all(status.modification_time >= since for status in commits.values()):
         return True
     try:
         return any(APP_ID.encode() in store.read(status.path) for status in commits.values())
-    except FileNotFoundError:  # a cleanup of the log was faster
+    except FileNotFoundError:  # a log cleanup was faster
         return True

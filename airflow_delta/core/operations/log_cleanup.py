@@ -1,8 +1,8 @@
-"""Log cleanup: everything before the newest checkpoint that is older than the retention.
+"""Log cleanup: deletes everything before the newest checkpoint that is older than the retention.
 
-The *barrier* is that checkpoint, or an older one where a run has pinned an older version. It stays, with the commit of its
-version and all that is later, so that every version from it on can still be rebuilt. Whatever is older goes, oldest first: a
-cleanup that is killed leaves a log that begins somewhere before the barrier, and the next one finishes the work.
+The *barrier* is that checkpoint, or an older one if a run has pinned an older version. The barrier, the commit of its version
+and everything later are kept, so that every version from it on can still be rebuilt. Everything earlier is deleted, oldest
+first: if a cleanup is killed, the log begins somewhere before the barrier, and the next cleanup finishes the work.
 
 Protocol: PROTOCOL.md, "Metadata Cleanup"; protocol_rfcs, "Checkpoint Protection".
 """
@@ -39,20 +39,20 @@ from airflow_delta.core.transaction.table_properties import LOG_RETENTION, check
 
 _DAY = 86_400_000
 _TEMPORARY = re.compile(r"/\.[^/]+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$")
-_AT_ONCE = 1_000  # Paths in a request to delete: a storage may delete those of one request in any order.
+_AT_ONCE = 1_000  # paths in one delete request: a storage may delete those of one request in any order
 _CHECKPOINTS = {LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.CHECKPOINT_PART, LogFileKind.V2_CHECKPOINT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupResult:
-    """The files that were, or in a dry run would be, deleted.
+    """The files that were deleted, or in a dry run would be.
 
     Attributes:
-        barrier: Version of the checkpoint from which on everything is kept; None where there is none old enough, and nothing
-            of the log was deleted.
-        log_files: Commits, checkpoints, checksums, compacted and staged commits, paths below the table's root, in order.
-        sidecars: Sidecars that no checkpoint names any more, likewise.
-        temporaries: What writers that were killed left of files on a local disk, likewise.
+        barrier: Version of the checkpoint from which on everything is kept; None if none is old enough, and no file of the log
+            was deleted.
+        log_files: Commits, checkpoints, checksums, compacted and staged commits; paths below the table's root, in order.
+        sidecars: Sidecars that no checkpoint references any more; paths, likewise.
+        temporaries: Temporary files of killed writers on a local disk; paths, likewise.
     """
 
     barrier: int | None
@@ -62,15 +62,15 @@ class CleanupResult:
 
 
 def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = False) -> CleanupResult:
-    """Delete the files of the log that are older than ``delta.logRetentionDuration`` and not needed for any later version.
+    """Delete log files that are older than ``delta.logRetentionDuration`` and that no version to be kept needs.
 
     Args:
         log: The table.
-        cutoff: The time, milliseconds since the epoch, instead of the table's retention before the last midnight.
-        dry_run: Only say what would be deleted; of sidecars only those that no checkpoint names now.
+        cutoff: Age limit in milliseconds since the epoch; None is the last midnight (UTC) minus the table's retention.
+        dry_run: Only report what would be deleted; for sidecars, those that no checkpoint references at present.
 
     Raises:
-        MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
+        MaintenanceNotPermittedError: The table is catalog-managed, and the catalog does not permit this to clients.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         InvalidTablePropertyError: The table's retention is invalid.
         As ``DeltaLog.snapshot``.
@@ -88,7 +88,7 @@ def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = Fa
         expired = tuple(_expired(log.store, barrier)) if barrier is not None else ()
     if not dry_run:
         if expired and (hinted_version(log.store) or 0) < (barrier or 0):
-            log.store.delete([LAST_CHECKPOINT])  # it would lead readers to a checkpoint that is about to go
+            log.store.delete([LAST_CHECKPOINT])  # it would point readers to a checkpoint that is about to be deleted
         _delete(log.store, expired)
     sidecars = tuple(_unreferenced_sidecars(log.store, _midnight(now) - _DAY))
     temporaries = tuple(_temporaries(log.store, _midnight(now) - _DAY))
@@ -100,12 +100,12 @@ def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = Fa
 
 
 def _midnight(time: int) -> int:
-    """The last midnight (UTC) until then."""
+    """The last midnight (UTC) at or before this time, in milliseconds since the epoch."""
     return time - time % _DAY
 
 
 def _newest_until(store: LogStore, snapshot: Snapshot, cutoff: int) -> int:
-    """The newest commit until then; -1 where there is none."""
+    """The newest version committed at or before ``cutoff``; -1 if there is no such version."""
     try:
         return CommitTimes(store, InCommitTimestamps.from_metadata(snapshot.metadata)).last_until(cutoff)
     except TimestampOutOfRangeError:
@@ -113,15 +113,15 @@ def _newest_until(store: LogStore, snapshot: Snapshot, cutoff: int) -> int:
 
 
 def _oldest_pinned(store: LogStore, now: int) -> int | None:
-    """The oldest of the pinned versions that can still be opened; None where there is none."""
+    """The oldest pinned version that can still be opened; None without one."""
     earliest = list_log(store).earliest_readable_version()
     return min((version for version in read_pin_folder(store).versions(now) if version >= earliest), default=None)
 
 
 def _barrier(store: LogStore, snapshot: Snapshot, version: int) -> int | None:
-    """Version of the newest checkpoint that is not newer than ``version``, and can be read.
+    """Version of the newest readable checkpoint at or before ``version``.
 
-    None also where the table requires its old checkpoints to go only together with newer ones.
+    None also if the table's old checkpoints are protected, and may only be deleted together with newer ones.
     """
     while version >= 0:
         try:
@@ -137,9 +137,9 @@ def _barrier(store: LogStore, snapshot: Snapshot, version: int) -> int | None:
 
 
 def _expired(store: LogStore, barrier: int) -> Iterator[str]:
-    """The files before the barrier, in the order in which they may go.
+    """The files before the barrier, in the order in which they can be deleted safely.
 
-    Compacted commits only help, so they go first; then version by version, a checkpoint after the commits that it replaces.
+    Compacted files are redundant, so they go first; then version by version, a checkpoint after the commits that it covers.
     """
     found = []
     for status in store.list_from(LOG_DIRECTORY):
@@ -152,12 +152,12 @@ def _expired(store: LogStore, barrier: int) -> Iterator[str]:
         staged = (
             (file.path, staged_version(file.path.rpartition("/")[2])) for file in store.list_from(STAGED_COMMITS_DIRECTORY)
         )
-        yield from (path for path, version in staged if version is not None and version <= barrier)  # the barrier is published
+        yield from (path for path, version in staged if version is not None and version <= barrier)  # barrier is published
 
 
 def _temporaries(store: LogStore, before: int) -> Iterator[str]:
-    """Files last changed before that time that were to take the place of one of the log (``LocalLogStore``)."""
-    hidden = takewhile(lambda file: "/." in file.path, store.list_from(LOG_DIRECTORY, "."))  # they come before all digits
+    """Temporary files of log writes (see ``LocalLogStore``) that were last modified before that time."""
+    hidden = takewhile(lambda file: "/." in file.path, store.list_from(LOG_DIRECTORY, "."))  # sorts before digits
     return (file.path for file in hidden if _TEMPORARY.search(file.path) and file.modification_time < before)
 
 
@@ -167,7 +167,7 @@ def _delete(store: LogStore, paths: Sequence[str]) -> None:
 
 
 def _unreferenced_sidecars(store: LogStore, before: int) -> Iterator[str]:
-    """Sidecars last changed before that time which no checkpoint names; none where a checkpoint's references cannot be read."""
+    """Sidecars last modified before that time and not referenced by any checkpoint; none if a checkpoint cannot be read."""
     old = [file.path for file in store.list_from(SIDECAR_DIRECTORY) if file.modification_time < before]
     if not old:
         return

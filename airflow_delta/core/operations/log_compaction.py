@@ -1,6 +1,6 @@
-"""Log compaction: consecutive commits as one file, so that a reader needs one request instead of many.
+"""Log compaction: writes a range of commits as one file, so that readers need one request instead of many.
 
-Protocol: PROTOCOL.md, "Log Compaction Files", "Action Reconciliation". The commits stay: the file only stands for them.
+Protocol: PROTOCOL.md, "Log Compaction Files", "Action Reconciliation". The commits are kept; the file is an alternative.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class CompactionResult:
     """The outcome of a compaction.
 
     Attributes:
-        start: First of the commits.
-        end: The last one.
-        path: Path below the table's root; None where the range holds no two commits, so that there is nothing to write.
-        actions: Of the file; None where it was there already.
+        start: First commit of the range.
+        end: Last commit of the range.
+        path: Path of the file below the table's root; None if the range has fewer than two commits, so that there is nothing to
+            write.
+        actions: Number of actions in the file; None if it existed already.
     """
 
     start: int
@@ -40,16 +41,16 @@ class CompactionResult:
 
 
 def compact_log(log: TableLog, *, start: int | None = None, end: int | None = None) -> CompactionResult:
-    """Write what the commits ``start`` to ``end`` say together as one file, unless it is there.
+    """Write the combined content of the commits ``start`` to ``end`` as one file, unless it exists.
 
     Args:
         log: The table.
-        start: None is the first commit that neither a checkpoint nor a compacted file covers.
-        end: None is the latest version.
+        start: First commit; None is the first one that neither a checkpoint nor a compacted file covers.
+        end: Last commit; None is the latest version.
 
     Raises:
         InvalidStatementError: The end lies before the start.
-        VersionNotFoundError: The version does not exist, or its commit is gone.
+        VersionNotFoundError: A version does not exist, or its commit is gone.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         CorruptLogError: A commit cannot be read.
         As ``publish_ratified``.
@@ -77,7 +78,7 @@ def compact_log(log: TableLog, *, start: int | None = None, end: int | None = No
 
 
 def _is_taken(store: LogStore, start: int, end: int) -> bool:
-    """Whether a file of these commits is there that does not stand for them, and that nobody may replace."""
+    """Whether a compacted file of these commits exists that cannot replace them, and that may not be overwritten."""
     status = store.status(compacted_path(start, end))
     return status is not None and not keeps_all_tombstones(store, CompactedCommits(start=start, end=end, status=status))
 
@@ -95,9 +96,9 @@ def _write_compacted(store: LogStore, start: int, end: int) -> CompactionResult:
 
 
 def reconciled(commits: CommitBatch) -> CommitActions:
-    """What remains of these commits: the last word on each file, application and domain.
+    """The net content of these commits: the last action of each file, application and domain.
 
-    Nothing that cancels an action of an earlier commit is left out, be it as old as it may: removed files and removed domains.
+    Removed files and removed domains are all kept, however old, because they may cancel actions of earlier commits.
     """
     changes = file_changes(commits.adds, commits.removes)
     return CommitActions(
@@ -111,9 +112,9 @@ def reconciled(commits: CommitBatch) -> CommitActions:
 
 
 def _commits_and_coverage(store: LogStore, last: int) -> tuple[set[int], int]:
-    """The commits up to ``last`` that are there, and the last version that a checkpoint or compacted file before it covers.
+    """The existing commits up to ``last``, and the last version that a checkpoint or compacted file before it covers.
 
-    Compacted files that may lack tombstones cover nothing: they are not read.
+    Compacted files that may lack tombstones do not count, as they are never read.
     """
     commits: set[int] = set()
     compacted: list[CompactedCommits] = []

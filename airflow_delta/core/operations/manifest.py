@@ -1,6 +1,6 @@
-"""Symlink manifests: lists of the table's files for readers of Parquet and Hive partitions without Delta support.
+"""Symlink manifests: lists of the table's files for readers of Hive-partitioned Parquet without Delta support.
 
-Follows ``GenerateSymlinkManifest`` of Delta Spark: ``_symlink_format_manifest/[<column>=<value>/...]manifest`` names the files
+Follows ``GenerateSymlinkManifest`` of Delta Spark: ``_symlink_format_manifest/[<column>=<value>/...]manifest`` lists the files
 of one partition, one absolute path per line, not percent-encoded.
 """
 
@@ -35,13 +35,13 @@ _ESCAPED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestResult:
-    """What was written.
+    """The manifests that were written.
 
     Attributes:
         version: Version of the table that the manifests show.
         written: Manifests written, one for each partition.
         deleted: Manifests deleted, of partitions that have become empty.
-        files: Data files that the written manifests name.
+        files: Data files listed in the written manifests.
     """
 
     version: int
@@ -51,17 +51,17 @@ class ManifestResult:
 
 
 def keeps_manifests(configuration: Mapping[str, str]) -> bool:
-    """Whether the table requires manifests after each commit."""
+    """Whether the table property requires manifests to be updated after each commit."""
     return configuration.get(ENABLED, "").strip().lower() == "true"
 
 
 def generate_manifests(snapshot: Snapshot) -> ManifestResult:
-    """Write the manifests of all partitions, and delete those of partitions that are no more.
+    """Write the manifests of all partitions, and delete those of partitions that no longer exist.
 
     Raises:
-        ManifestUnsupportedError: The table maps columns or hides rows, which readers of manifests would not see; or the name of
-            a file has a line break.
-        OSError: The storage failed; a repeated call finishes the work.
+        ManifestUnsupportedError: The table uses column mapping or deletion vectors, which readers of manifests would ignore; or
+            a file name contains a line break.
+        OSError: The storage failed; calling again finishes the work.
     """
     files = _with_directory(_listable_files(snapshot), snapshot.partition_columns)
     manifests = _manifests(files, snapshot)
@@ -72,17 +72,17 @@ def generate_manifests(snapshot: Snapshot) -> ManifestResult:
 
 
 def update_manifests(snapshot: Snapshot, actions: CommitActions) -> ManifestResult:
-    """Write, or delete, the manifests of the partitions that a commit touched; all of them where there are none yet.
+    """Update the manifests of the partitions that a commit changed; write all if there are none yet.
 
     Args:
         snapshot: The table after the commit, or a later version.
-        actions: What the commit did.
+        actions: The actions of the commit.
 
     Raises:
         As ``generate_manifests``.
     """
-    incomplete = actions.removes["partition_values"].null_count  # old writers do not say where a removed file was
-    # with other metadata the partition columns may be others, and the directories too
+    incomplete = actions.removes["partition_values"].null_count  # old writers do not record the partition of a removed file
+    # new metadata may change the partition columns, and with them the directories
     if incomplete or actions.metadata or not snapshot.partition_columns or not _has_any(snapshot.store):
         return generate_manifests(snapshot)
     live = _with_directory(_listable_files(snapshot), snapshot.partition_columns)
@@ -107,10 +107,10 @@ def _listable_files(snapshot: Snapshot) -> pa.Table:
 
 
 def _manifests(files: pa.Table, snapshot: Snapshot) -> dict[str, pa.ListScalar]:
-    """The lines of each manifest, by its path below the root; an empty table without partitions has an empty one."""
+    """The lines of each manifest, by its path below the root; an empty unpartitioned table has one empty manifest."""
     lines = unencoded(absolute_paths(files["path"], snapshot.table_uri))
     is_broken = pc.match_substring_regex(lines, r"[\r\n]")
-    if pc.any(is_broken, min_count=0).as_py():  # the rest of it would name another file
+    if pc.any(is_broken, min_count=0).as_py():  # the rest of the name would appear as another file
         detail = f"the name of {files['path'].filter(is_broken)[0].as_py()} has a line break"
         raise ManifestUnsupportedError(table=snapshot.table_uri, detail=detail)
     listed = pa.table({"directory": files["directory"], "line": lines})
@@ -120,7 +120,7 @@ def _manifests(files: pa.Table, snapshot: Snapshot) -> dict[str, pa.ListScalar]:
 
 
 def _with_directory(files: pa.Table, partition_columns: Iterable[str]) -> pa.Table:
-    """The column ``path`` of the files, and ``directory``: their partition as Hive spells it, with a slash at its end."""
+    """The column ``path`` of the files, and ``directory``: the Hive-style path of their partition, with a trailing slash."""
     values = files["partition_values"]
     parts = [_directories(name, pc.map_lookup(values, pa.scalar(name), "first")) for name in partition_columns]
     empty = pa.repeat(pa.scalar(""), len(files))
@@ -131,7 +131,7 @@ def _with_directory(files: pa.Table, partition_columns: Iterable[str]) -> pa.Tab
 
 
 def _directories(column: str, values: pa.ChunkedArray) -> pa.Array:
-    """``<column>=<value>/`` for each value; Python sees each distinct one once."""
+    """``<column>=<value>/`` for each value; computed once for each distinct value."""
     encoded = values.combine_chunks().dictionary_encode(null_encoding="encode")
     names = [f"{_escaped(column)}={_escaped(value) if value else _HIVE_NULL}/" for value in encoded.dictionary.to_pylist()]
     return pa.array(names, pa.string()).take(encoded.indices)
@@ -150,7 +150,7 @@ def _write(store: LogStore, manifests: Mapping[str, pa.ListScalar]) -> None:
         store.write(path, "".join(f"{line}\n" for line in manifests[path].as_py()).encode())
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(write, manifests))  # which raises what a thread raised
+        list(pool.map(write, manifests))  # re-raises errors of the threads
 
 
 def _existing(store: LogStore) -> set[str]:

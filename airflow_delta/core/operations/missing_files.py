@@ -18,19 +18,19 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.storage.table_uri import scheme_of
 
-_CHECKED_SINGLY = 1000  # from more files on one listing is faster
+_CHECKED_SINGLY = 1000  # with this many files or more, one listing is faster
 _THREADS = 8
 
 
 def missing_files(store: LogStore, paths: pa.ChunkedArray) -> pa.Array:
-    """Those of the paths (as in the log, distinct) behind which there is no file.
+    """Those of the paths (as in the log, distinct) whose file does not exist.
 
-    A relative path that leads out of the table (``../x``) counts as missing: it is not looked at. An absolute one is looked for
-    where it points, with the options of the table's store.
+    A relative path that leads outside of the table (``../x``) counts as missing and is not checked. An absolute path is checked
+    with the options of the table's store.
 
     Raises:
         PathOutsideTableError: A path leads where the table may not read.
-        StorageAccessError: The storage of a file elsewhere refuses.
+        StorageAccessError: The storage of a file elsewhere denies access.
         OSError: The storage does not answer.
     """
     absolute = are_absolute(paths)

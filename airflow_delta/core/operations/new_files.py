@@ -1,4 +1,4 @@
-"""The files below a path that a table has not loaded yet: one listing, and a join in Arrow."""
+"""Finds the files below a path that a table has not loaded yet: one listing, and an Arrow join."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from airflow_delta.core.statements.fields import shortened
 from airflow_delta.core.storage.log_store import LogStore
 
 _HIDDEN = r"(^|/)(\.|_[^=/]*(/|$))|\._COPYING_$"
-"""As Spark has it: names that begin with a dot or an underscore (but ``_column=value``), and copies under way."""
+"""Hidden as in Spark: names beginning with a dot or underscore (except ``_column=value``), and copies in progress."""
 
 _PARTITIONED = r"^[^/=]+=[^/]*/"
 
 _TOKEN = re.compile(r"\\.|\*\*/|\*\*|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _SPAN = re.compile(r"(\\.|.)(?:-(\\.|.))?", re.DOTALL)
-"""A character of a set, or two with all those between them; a dash at either end is itself."""
+"""One character of a character set, or a range; a dash at either end stands for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChoice:
-    """Which files are wanted.
+    """Which files to load.
 
     Attributes:
-        pattern: Glob of their paths, or of their names where it has no slash; None is every one.
-        changed_before: Milliseconds since the epoch: files that changed later wait.
-        max_files: Most files, oldest first; with ``look_back`` in the order of their paths, as a later look begins at the last.
-        max_bytes: Most bytes, likewise; at least one file.
-        look_back: How many of the last known paths of the pattern are listed again; None lists everything.
-        reload: Whether known files are wanted too.
+        pattern: Glob of their paths, or of their names if it has no slash; None is every file.
+        changed_before: Milliseconds since the epoch: files modified later have to wait.
+        max_files: Most files, oldest first; with ``look_back`` in the order of paths, because the next listing starts at the
+            last one.
+        max_bytes: Most bytes, in the same order; at least one file is loaded.
+        look_back: How many of the last known paths that match the pattern are listed again; None lists everything.
+        reload: Whether files loaded before are loaded again.
     """
 
     pattern: str | None = None
@@ -47,14 +48,14 @@ class FileChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NewFiles:
-    """What one look found.
+    """The result of one search.
 
     Attributes:
-        root: The place of the folder, as loaded files are named.
-        files: The files to load, columns ``LISTED_FILE``, below the folder.
-        known: Files that were found and loaded before.
-        changed: How many of these have another size or time than when they were loaded.
-        waiting: New files that are left for a later load.
+        root: The folder's place, in the form used for loaded files.
+        files: The files to load, columns ``LISTED_FILE``, with paths below the folder.
+        known: Number of files found that were loaded before.
+        changed: How many of those have another size or modification time than when they were loaded.
+        waiting: Number of new files left for a later load.
     """
 
     root: str
@@ -65,39 +66,39 @@ class NewFiles:
 
     @property
     def are_any(self) -> bool:
-        """Whether the look has found a file at all."""
+        """Whether the search found any file at all."""
         return bool(len(self.files) or self.known or self.waiting)
 
     @property
     def size(self) -> int:
-        """Bytes of the files to load."""
+        """Size of the files to load, in bytes."""
         return int(pc.sum(self.files["size"], min_count=0).as_py())
 
     @property
     def places(self) -> pa.ChunkedArray:
-        """The files to load, as loaded files are named."""
+        """The places of the files to load, in the form used for loaded files."""
         return _places(self.root, self.files)
 
     @property
     def are_partitioned(self) -> bool:
-        """Whether each of them lies in a folder ``column=value``."""
+        """Whether every file to load lies in a folder ``column=value``."""
         return len(self.files) > 0 and bool(pc.all(pc.match_substring_regex(self.files["path"], _PARTITIONED)).as_py())
 
     def loaded_at(self, now: int) -> pa.Table:
-        """The files to load as they are remembered, ``LOADED_FILE``."""
+        """The files to load as they will be recorded, columns ``LOADED_FILE``."""
         times = pa.repeat(pa.scalar(now, pa.int64()), len(self.files))
         columns = [self.places, self.files["size"], self.files["modification_time"], times]
         return pa.table(columns, schema=LOADED_FILE)
 
 
 def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: FileChoice) -> NewFiles:
-    """Look for files that were not loaded before.
+    """Search for files that were not loaded before.
 
     Args:
         source: The folder.
-        root: Its place, as loaded files are named.
-        loaded: What the table remembers.
-        choice: Which files are wanted.
+        root: The folder's place, in the form used for loaded files.
+        loaded: The files that the table has loaded.
+        choice: Which files to load.
 
     Raises:
         InvalidStatementError: The pattern is not a glob.
@@ -106,7 +107,7 @@ def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: Fil
     start = "" if choice.look_back is None else _start(root, loaded, choice.look_back, choice.pattern)
     found = list_files_below_root(source, start)
     is_hidden = pc.match_substring_regex(found["path"], _HIDDEN)
-    found = found.filter(pc.and_not(pc.greater(found["size"], 0), is_hidden))  # what is empty may be filled later
+    found = found.filter(pc.and_not(pc.greater(found["size"], 0), is_hidden))  # empty files may be filled later
     if choice.pattern is not None:
         found = found.filter(pc.match_substring_regex(found["path"], glob_regex(choice.pattern)))
     positions = loaded.positions(_places(root, found))
@@ -125,11 +126,11 @@ def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: Fil
 def glob_regex(pattern: str) -> str:
     """The regular expression (RE2) of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``.
 
-    Choices may hold all of these, choices too. A set that begins with ``!``, or as in Hadoop's globs with ``^``, stands for all
-    other characters. A character behind a backslash stands for itself.
+    Alternatives in braces may contain all of these, nested braces included. A set that begins with ``!``, or with ``^`` as in
+    Hadoop's globs, matches all other characters. A backslash makes the next character literal.
 
     Raises:
-        InvalidStatementError: It holds what is no set of characters, such as ``[b-a]``.
+        InvalidStatementError: It contains an invalid character set, such as ``[b-a]``.
     """
     body = _regex_of(pattern)
     regex = f"(?s)^{body}$" if "/" in pattern else f"(?s)(^|/){body}$"
@@ -144,7 +145,7 @@ def glob_regex(pattern: str) -> str:
 def _regex_of(pattern: str) -> str:
     parts = _TOKEN.findall(pattern)
     opened: list[int] = []
-    ends: dict[int, int] = {}  # of each choice, by its beginning; a brace without its other half is itself
+    ends: dict[int, int] = {}  # end of each brace group, by its start; an unmatched brace is literal
     for position, part in enumerate(parts):
         if part == "{":
             opened.append(position)
@@ -177,7 +178,7 @@ def _token_regex(token: str) -> str:
 
 
 def _span_regex(first: str, last: str) -> str:
-    """Part of a set of characters: all from the first to the last but the slash, which no set stands for."""
+    """Part of a character set: the range from first to last without the slash, which no set matches."""
     low, high = first[-1], (last or first)[-1]
     if low <= "/" <= high:
         below, above = (low, chr(ord("/") - 1)), (chr(ord("/") + 1), high)
@@ -186,7 +187,7 @@ def _span_regex(first: str, last: str) -> str:
 
 
 def _literal(token: str) -> str:
-    """A character that stands for itself, alone or behind a backslash."""
+    """A literal character, possibly escaped by a backslash."""
     character = token[-1]
     return re.escape(character) if character.isascii() else character
 
@@ -196,7 +197,7 @@ def _places(root: str, files: pa.Table) -> pa.ChunkedArray:
 
 
 def _start(root: str, loaded: LoadedFiles, look_back: int, pattern: str | None) -> str:
-    """The path below the folder at which the last known ones of the pattern begin: other loads may know files far behind."""
+    """The path below the folder from which to list: ``look_back`` known files of this pattern back; others do not count."""
     prefix = f"{root.rstrip('/')}/"
     known = loaded.files.select(["path"])
     known = known.filter(pc.starts_with(known["path"], prefix))
@@ -208,7 +209,7 @@ def _start(root: str, loaded: LoadedFiles, look_back: int, pattern: str | None) 
 
 
 def _limited(files: pa.Table, choice: FileChoice) -> pa.Table:
-    """The first of the files, as many as are allowed: the oldest, or with ``look_back`` those before all others by path."""
+    """The files that fit the limits: the oldest ones, or with ``look_back`` the first ones by path."""
     is_by_path = choice.look_back is not None
     if choice.changed_before is not None:
         files = files.sort_by("path") if is_by_path else files

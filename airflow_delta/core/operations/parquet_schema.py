@@ -1,7 +1,7 @@
-"""Schemas of independent Parquet files, and the common schema that holds them all.
+"""Schemas of independent Parquet files, and a common schema that fits all of them.
 
-Follows ``SchemaMergingUtils`` and ``ParquetFileFormat`` of Spark: names are equal in any case, whole numbers of up to 32 bits
-(which Parquet stores alike) widen, everything else must be equal.
+Follows ``SchemaMergingUtils`` and ``ParquetFileFormat`` of Spark: names are compared case-insensitively, integers of up to 32
+bits (which Parquet stores alike) widen, and everything else must be equal.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ _WIDENING = (BYTE, SHORT, INTEGER)
 
 
 def footer_schema(footer: pq.FileMetaData) -> StructType:
-    """The columns of a file, all nullable: as Spark noted them in the footer, else as Parquet's types say.
+    """The columns of a file, all nullable: as Spark recorded them in the footer, else by their Parquet types.
 
-    Of a column's metadata only its comment stays: the rest belonged to another table.
+    Of the columns' metadata only comments are kept: the rest belonged to another table.
 
     Raises:
-        UnsupportedTypeError: A type that no table holds.
+        UnsupportedTypeError: A type that a table cannot have.
     """
     noted = (footer.metadata or {}).get(SPARK_SCHEMA_KEY)
     if noted is not None:
         try:
             return _plain(parse_schema(noted.decode()))
-        except (InvalidSchemaError, UnicodeDecodeError):  # then the file's own types must do
+        except (InvalidSchemaError, UnicodeDecodeError):  # then the Parquet types decide
             pass
     leaves = (footer.schema.column(index) for index in range(footer.num_columns))
     return _plain(struct_from_arrow(pa.schema([_with_instants(field, leaves) for field in footer.schema.to_arrow_schema()])))
 
 
 def _with_instants(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Field:
-    """The field with INT96 as what Spark writes by it: an instant, though Arrow takes it for a local time.
+    """The field with INT96 read as Spark means it: an instant, although Arrow reads it as a local timestamp.
 
-    Leaves of Arrow's types and columns of Parquet come in one order.
+    Leaves of Arrow types and Parquet columns have the same order.
 
     Raises:
-        UnsupportedTypeError: Times of nanoseconds, of which Spark reads no file, and which a table may have no place for.
+        UnsupportedTypeError: Timestamps in nanoseconds, which Spark cannot read and a table cannot store exactly.
     """
     kind = field.type
     if pa.types.is_struct(kind):
@@ -64,7 +64,7 @@ def _with_instants(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Fie
 
 
 def _plain(schema: StructType) -> StructType:
-    """The schema with every column, element and value nullable, and without metadata but comments."""
+    """The schema with every column, element and value nullable, and without metadata except comments."""
     return StructType(tuple(map(_plain_field, schema.fields)))
 
 
@@ -86,11 +86,11 @@ def _plain_type(data_type: DataType) -> DataType:
 
 
 def merged_schema(known: StructType, other: StructType) -> tuple[StructType, tuple[str, ...]]:
-    """The schema that holds the rows of both, and what keeps it from doing so.
+    """The schema that fits the rows of both, and what prevents it.
 
     Returns:
-        The columns of ``known``, then what ``other`` adds; and a line for each column whose types do not go together, such as
-        ``price: double, and string``.
+        The columns of ``known``, followed by those that ``other`` adds; and a line for each column with incompatible types,
+        such as ``price: double, and string``.
     """
     differences: list[str] = []
     return _merged_structs(known, other, "", differences), tuple(differences)

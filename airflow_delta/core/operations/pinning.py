@@ -1,9 +1,9 @@
-"""Resolving versions of several tables as one set, and registering the pins.
+"""Resolves versions of several tables as one set, and registers the pins.
 
-What is guaranteed: of the tables whose latest version is requested, there was one moment at which all of them had the versions
-that are returned. Versions only grow, so that is certain when two looks at all tables, one after the other, find the same.
-Tables pinned at one time have the versions that were their latest ones then, by the times that their commits carry (or their
-files have, where they carry none); how well these agree is up to the clocks that made them.
+Guarantee: if the latest versions of several tables are requested, there was a moment at which all of them had the versions
+    returned. As versions only grow, this is certain when two consecutive reads of all tables return the same versions. Tables
+    pinned at a time get the versions that were the latest then by their in-commit timestamps, or else the modification times of
+    their commit files; how well these agree depends on the clocks that made them.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.statements.pin import AsOf, PinnedTable, PinStatement, ProducedBy, Timestamp, Version
 
 _LOOKS = 20
-_CLOCKS = 60_000  # milliseconds by which the clocks of two machines may differ
+_CLOCKS = 60_000  # most milliseconds by which the clocks of two machines are assumed to differ
 _HOUR = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedVersion:
-    """A version that is pinned.
+    """A pinned version.
 
     Attributes:
         table: The table's root.
-        table_id: The id in the table's metadata, by which a table made anew at its place is known.
-        timestamp: When the version was committed, milliseconds since the epoch; as a time, it names this version.
-        unprotected: Why no vacuum knows of the pin; None where it is registered.
+        table_id: The id in the table's metadata, which shows whether the table was replaced.
+        timestamp: Commit time of the version, in milliseconds since the epoch; time travel to it finds this version.
+        unprotected: Why vacuums do not know of the pin; None if it is registered.
     """
 
     alias: str
@@ -60,16 +60,16 @@ def pin_versions(
     Args:
         statement: What to pin.
         open_log: Gives the log of a table.
-        record: The requesting run (``Origin.record``): ``dag_id``, ``run_id``, ``task_id``, ``map_index``.
+        record: The record of the task run (``Origin.record``): ``dag_id``, ``run_id``, ``task_id``, ``map_index``.
 
     Raises:
         TableNotFoundError: The table does not exist.
-        VersionNotFoundError: The log does not hold the version, or no longer.
+        VersionNotFoundError: The log does not hold the version, or not any more.
         TimestampOutOfRangeError: The time lies before the first version.
-        RunCommitNotFoundError: No commit of that run is in the log.
-        TableReplacedError: The table was made anew since it was pinned.
-        TablesInMotionError: Tables whose latest versions are requested never stood still.
-        PinNotRegisteredError: A pin could not be written, and must be.
+        RunCommitNotFoundError: The log has no commit of that task run.
+        TableReplacedError: The table was replaced since it was pinned.
+        TablesInMotionError: Of the tables whose latest versions are requested, some had new commits each time they were read.
+        PinNotRegisteredError: A pin could not be written although ``must_protect`` is set.
         InvalidStatementError: A time is invalid or in the future; a version is not a number.
         As ``DeltaLog.snapshot``.
     """
@@ -84,7 +84,7 @@ def pin_versions(
 
 
 def _standing_versions(logs: Mapping[str, TableLog]) -> dict[str, int]:
-    """The latest versions that all tables had at one moment."""
+    """The latest versions, which all tables had at the same moment."""
     found = {alias: log.refresh().version for alias, log in logs.items()}
     for _ in range(_LOOKS):
         before, found = found, found if len(logs) <= 1 else {alias: log.refresh().version for alias, log in logs.items()}
@@ -106,7 +106,7 @@ def _version(log: TableLog, as_of: AsOf) -> int:
 
 
 def _version_at(log: TableLog, time: int) -> int:
-    """The latest version at a time; for times since the last commit that one (``version_at`` refuses them)."""
+    """The latest version at a time; for times after the last commit, the last version (which ``version_at`` refuses)."""
     if time > log.clock() + _CLOCKS:
         detail = f"{time} ms is in the future; the version at that time is not known yet"
         raise InvalidStatementError(statement="PIN", detail=detail)
@@ -127,7 +127,7 @@ def _produced_version(log: TableLog, run: ProducedBy) -> int:
 
 
 def _read_version(log: TableLog, requested: PinnedTable, version: int) -> PinnedVersion:
-    """The version, after a look that it can be read and is of the same table as before."""
+    """The version, after checking that it can be read and that the table was not replaced."""
     snapshot = log.snapshot(version)
     if requested.table_id not in {None, snapshot.metadata.id}:
         raise TableReplacedError(table=log.table_uri, version=version)
@@ -160,7 +160,7 @@ def _register(log: TableLog, pinned: PinnedVersion, statement: PinStatement, rec
             raise PinNotRegisteredError(table=log.table_uri, version=pinned.version, detail=str(error)) from error
         return replace(pinned, unprotected=str(error))
     try:
-        find_segment(log.store, pinned.version)  # a cleanup of the log may have been faster
+        find_segment(log.store, pinned.version)  # a log cleanup may have been faster
     except DeltaError:
         release(log.store, [pin])
         raise

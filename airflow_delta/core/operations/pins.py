@@ -1,7 +1,7 @@
-"""Pins: versions that runs still need, whatever the retention.
+"""Pins: versions that task runs still need, regardless of the retention.
 
-A pin is a small JSON file beside the table, ``_airflow_delta/pins/{id}-{alias}.json``. Until it is released or expires, vacuums
-keep the files of its version, and log cleanups the part of the log from which it is opened. Other engines know nothing of pins.
+A pin is a small JSON file beside the table, ``_airflow_delta/pins/{id}-{alias}.json``. Until it is released or expires, vacuum
+keeps the files of its version, and log cleanup keeps the part of the log needed to open it. Other engines do not know of pins.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from airflow_delta.core.storage.log_store import FileStatus, LogStore
 _logger = logging.getLogger(__name__)
 
 PINS_FOLDER = "_airflow_delta/pins"
-"""Below a table. The name starts with an underscore: no engine takes it for data, no vacuum touches it."""
+"""Path below the table's root; starts with an underscore, so that no engine reads it as data and no vacuum deletes it."""
 
 _THREADS = 8
 _MOST_BYTES = 1 << 16
-_MOST = (1 << 63) - 1  # the protocol's versions and times are signed 64-bit numbers
+_MOST = (1 << 63) - 1  # versions and times of the protocol are signed 64-bit integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One version of one table that one task run needs.
+    """One version of one table that a task run needs.
 
     Attributes:
-        id: Random, the same for all that one task run pins, and for each of its tries.
-        alias: What the run calls the table.
+        id: Random id, the same for all pins of a task run, in each of its tries.
+        alias: The table's name within the run.
         created: Milliseconds since the epoch.
-        expires: Likewise; from then on the pin protects nothing.
+        expires: Milliseconds since the epoch; from then on the pin has no effect.
     """
 
     id: str
@@ -60,24 +60,24 @@ class Pin:
 
     @property
     def path(self) -> str:
-        """Where the pin lies, below the table's root."""
+        """Path of the pin, below the table's root."""
         return f"{PINS_FOLDER}/{self.id}-{self.alias}.json"
 
     @property
     def holder(self) -> str:
-        """The run that needs the version, for people."""
+        """The task run that needs the version, for people to read."""
         return f"{self.dag_id}.{self.task_id} {self.run_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedPin:
-    """A file among the pins that is not what ``register`` writes. It is never deleted here.
+    """A file in the pins folder that ``register`` cannot have written. It is never deleted here.
 
     Attributes:
-        path: Where it lies, below the table's root.
+        path: Path of the file, below the table's root.
         detail: What is wrong with it.
-        version: The version it pins; None where that cannot be read, so that it protects nothing.
-        expires: Milliseconds since the epoch; without a readable time, never.
+        version: The version it pins; None if unreadable: then it protects nothing.
+        expires: Milliseconds since the epoch; without a readable time it never expires.
     """
 
     path: str
@@ -92,30 +92,30 @@ class DamagedPin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinFolder:
-    """All pins of a table, expired ones too, and the files among them that are damaged."""
+    """All pins of a table, including expired ones, and damaged pin files."""
 
     pins: tuple[Pin, ...] = ()
     damaged: tuple[DamagedPin, ...] = ()
 
     def followed_by(self, later: PinFolder) -> PinFolder:
-        """What was there at either of two looks."""
+        """The union of two reads of the folder."""
         return PinFolder(
             pins=tuple(dict.fromkeys((*self.pins, *later.pins))),
             damaged=tuple(dict.fromkeys((*self.damaged, *later.damaged))),
         )
 
     def live(self, now: int) -> tuple[Pin, ...]:
-        """The pins that have not expired at ``now`` (milliseconds since the epoch)."""
+        """The pins not yet expired at ``now`` (milliseconds since the epoch)."""
         return tuple(pin for pin in self.pins if pin.expires > now)
 
     def versions(self, now: int) -> set[int]:
-        """The versions to keep at ``now``: also those that a damaged pin still names."""
+        """The versions to keep at ``now``, including those that damaged pins still name."""
         found: list[Pin | DamagedPin] = [*self.pins, *self.damaged]
         return {pin.version for pin in found if pin.version is not None and pin.expires > now}
 
 
 def read_pin_folder(store: LogStore) -> PinFolder:
-    """All pins of a table; none where there is no such folder. Damaged files are reported, and not an error."""
+    """All pins of a table; empty without the folder. Damaged files are part of the result, and raise no error."""
     files = [status for status in store.list_from(PINS_FOLDER) if status.path.endswith(".json")]
     with ThreadPoolExecutor(_THREADS) as pool:
         found = [pin for pin in pool.map(lambda status: _read(store, status), files) if pin is not None]
@@ -129,7 +129,7 @@ def read_pin_folder(store: LogStore) -> PinFolder:
 
 
 def read_pins(store: LogStore) -> tuple[Pin, ...]:
-    """All pins of a table that can be read, expired ones too."""
+    """All readable pins of a table, including expired ones."""
     return read_pin_folder(store).pins
 
 
@@ -140,7 +140,7 @@ def _read(store: LogStore, status: FileStatus) -> Pin | DamagedPin | None:
     try:
         document = json.loads(store.read(status.path))
         pin = Pin(**document)
-    except FileNotFoundError:  # released since it was listed
+    except FileNotFoundError:  # released since the listing
         return None
     except (ValueError, TypeError, RecursionError) as error:
         return _damaged(status.path, document, f"{type(error).__name__}: {str(error)[:100]!r}")
@@ -148,7 +148,7 @@ def _read(store: LogStore, status: FileStatus) -> Pin | DamagedPin | None:
 
 
 def _damaged(path: str, document: object, detail: str) -> DamagedPin:
-    """What can be kept to of a damaged pin: its version, until it expires."""
+    """What can still be honored of a damaged pin: its version, until it expires."""
     members = document if isinstance(document, dict) else {}
     version, expires = (value if _is_count(value) else None for value in map(members.get, ("version", "expires")))
     return DamagedPin(path=path, detail=detail, version=version, expires=_MOST if expires is None else expires)
@@ -159,17 +159,17 @@ def _is_count(value: object) -> bool:
 
 
 def register(store: LogStore, pin: Pin) -> None:
-    """Write a pin, in one step; it takes the place of the one with its id and alias. The table must be there."""
+    """Write a pin atomically; replaces one with the same id and alias. The table must exist."""
     store.write(pin.path, json.dumps(asdict(pin), indent=1).encode())
 
 
 def release(store: LogStore, pins: Iterable[Pin]) -> None:
-    """Delete pins; what they protected may go with the next vacuum."""
+    """Delete pins; the next vacuum may delete what they protected."""
     if paths := [pin.path for pin in pins]:
         store.delete(paths)
 
 
 def release_expired(store: LogStore, now: int) -> None:
-    """Delete the pins that have expired at ``now``, as far as the storage lets us: they are only untidy."""
+    """Delete pins that have expired at ``now``; storage failures are ignored, as expired pins have no effect."""
     with suppress(OSError, DeltaError):
         release(store, [pin for pin in read_pins(store) if pin.expires <= now])

@@ -1,7 +1,7 @@
-"""Publishing what is staged: it is checked against every commit since its base version, and committed.
+"""Publishing a staged commit: it is checked against every commit since its base version, and committed.
 
-Its id is the token: however often it is published, there is one commit. A commit that was decided (see ``staged_folder``) and
-not made, because the process died, is made by the next one that publishes.
+The id of the staged commit is the token, so that it is committed only once, however often it is published. If the process died
+after deciding to publish (see ``staged_folder``) and before committing, the next call makes the commit.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Publication:
     """A staged commit that can be published, as far as the log shows; nothing is written yet.
 
     Attributes:
-        log: Of the table.
-        handle: Of what is staged.
-        done: The commit that has published it; None where there is none.
-        base: The version behind which it was staged; None for a table that is to be created.
-        attempt: It, rebased behind the newest version.
+        log: The log of the table.
+        handle: The handle of the staged commit.
+        done: The commit that has published it before; else None.
+        base: The version that it was staged on; None for a table to be created.
+        attempt: The staged commit as an attempt, rebased over the newest version.
         conflicts: The commits that it was rebased over.
-        origin: The run that publishes it.
+        origin: The task run that publishes it.
     """
 
     log: TableLog
@@ -72,11 +72,11 @@ class Publication:
     conflicts: tuple[dict[str, Any], ...] = ()
 
     def commit(self) -> CommitResult:
-        """Make the commit, or return the one that was made before.
+        """Make the commit, or return the one made before.
 
         Raises:
-            StagedCommitDiscardedError: It was discarded in the meantime.
-            StagedCommitOutdatedError: Another commit has come in between, and forbids it.
+            StagedCommitDiscardedError: It was discarded meanwhile.
+            StagedCommitOutdatedError: A commit made meanwhile conflicts with it.
             As ``OptimisticTransaction.commit``.
         """
         if self.done is not None:
@@ -99,20 +99,20 @@ class Publication:
 
 
 def plan_publication(log: TableLog, handle: StagedHandle, origin: Origin) -> Publication:
-    """Check that what is staged can be published now.
+    """Check that a staged commit can be published now.
 
     Args:
-        log: Of the table; there may be no table.
-        handle: Of what is staged.
-        origin: The run that publishes it; its record goes into that of the commit, under ``published_by``.
+        log: The log of the table; the table need not exist.
+        handle: The handle of the staged commit.
+        origin: The task run that publishes it; it is recorded in the commit under ``published_by``.
 
     Raises:
-        StagedCommitNotFoundError: There is no such document, and no commit of it.
-        StagedCommitDamagedError: The document cannot be read, or is not that of the handle.
+        StagedCommitNotFoundError: Neither its document nor a commit of it exists.
+        StagedCommitDamagedError: The document cannot be read, or does not match the handle.
         StagedCommitDiscardedError: It was discarded.
         StagedCommitExpiredError: It has expired, or its files are gone.
-        StagedCommitOutdatedError: A commit since its base version forbids it.
-        TokenHistoryLostError: Whether it was published before cannot be known any more.
+        StagedCommitOutdatedError: A commit since its base version conflicts with it.
+        TokenHistoryLostError: It is unknown whether it was published before, as commits were cleaned up.
     """
     publication = Publication(log=log, handle=handle, origin=origin)
     if handle.id is None:
@@ -143,10 +143,10 @@ def plan_publication(log: TableLog, handle: StagedHandle, origin: Origin) -> Pub
 
 
 def check_together(publications: Iterable[Publication]) -> None:
-    """Return if those of one table can be published one after the other.
+    """Return if staged commits on the same table can be published one after the other.
 
     Raises:
-        StagedCommitOutdatedError: One of them forbids a later one.
+        StagedCommitOutdatedError: One of them conflicts with a later one.
     """
     winners: dict[str, list[WinningCommit]] = {}
     for publication in publications:
@@ -165,7 +165,7 @@ def check_together(publications: Iterable[Publication]) -> None:
 
 
 def published(log: TableLog, handle: StagedHandle) -> CommitResult | None:
-    """The commit that has published it; None where there is none."""
+    """The commit that has published it; None if it has not been published."""
     if handle.id is None or handle.base_version is None or not log.exists():
         return None
     entry = find_commit(log.store, handle.id, int(handle.base_version))
@@ -194,11 +194,11 @@ def _base(log: TableLog, staged: StagedCommit) -> Snapshot | None:
 
 
 def _rebase(log: TableLog, staged: StagedCommit, base: Snapshot | None, origin: Origin) -> Rebased:
-    """What is staged as an attempt to commit, behind the newest version.
+    """The staged commit as a commit attempt, rebased over the newest version.
 
     Raises:
-        StagedCommitOutdatedError: A commit forbids it.
-        StagedCommitDamagedError: What it says it read does not fit the table.
+        StagedCommitOutdatedError: A commit conflicts with it.
+        StagedCommitDamagedError: What it claims to have read does not fit the table.
     """
     table = log.table_uri
     try:
@@ -213,7 +213,7 @@ def _rebase(log: TableLog, staged: StagedCommit, base: Snapshot | None, origin: 
 
 
 def _attempt(table: str, staged: StagedCommit, base: Snapshot | None, now: int, origin: Origin) -> CommitAttempt:
-    """The attempt with the time, and the run, of its publication."""
+    """The attempt, with the time of its publication and the task run that publishes it."""
     actions = staged.actions
     if base is not None:
         protocol, metadata, schema = base.protocol, base.metadata, base.schema
@@ -233,7 +233,7 @@ def _attempt(table: str, staged: StagedCommit, base: Snapshot | None, now: int, 
 
 
 def _removed_at(removes: pa.Table, now: int) -> pa.Table:
-    """The removed files, from now on: so long as the table keeps them for readers, counted from the commit."""
+    """The removed files with the time of publication: their retention counts from the commit."""
     place = removes.schema.get_field_index("deletion_timestamp")
     return removes.set_column(place, removes.field(place), pa.repeat(pa.scalar(now, pa.int64()), len(removes)))
 

@@ -1,8 +1,8 @@
-"""Statistics of files that have none, or not those that the table's properties now require.
+"""Recomputes statistics of files that have none, or not those that the table's properties now require.
 
 Follows ``StatisticsCollection.recompute`` of Delta Spark, but reads footers, and rows only of columns that a footer does not
-cover (INT96, floats that may be NaN, lists, maps, columns stored in another type). Files with a deletion vector
-get bounds of all their rows, deleted ones too, and say so (``tightBounds``).
+cover (INT96, floats that may be NaN, lists, maps, columns stored as another type). For files with a deletion vector the bounds
+include deleted rows, and are marked as not tight (``tightBounds``).
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
 """
@@ -44,21 +44,21 @@ from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 
 _THREADS = 8
-_READ_AT_ONCE = 1024  # files; what is kept of one is its statistics
+_READ_AT_ONCE = 1024  # files; only the statistics of each are kept
 _ATTEMPTS = 100
 _WITHOUT_BOUNDS = (BOOLEAN, BINARY, VARIANT, VOID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsResult:
-    """What was done.
+    """The outcome.
 
     Attributes:
-        version: Version of the commit; of the table where there was nothing to commit.
-        read: Files that were looked into.
-        changed: Files that have other statistics now.
-        skipped: Files that keep theirs, because they may hold dates of the Julian calendar.
-        commit: The commit and what followed it; None where there was none.
+        version: Version of the commit; if there was nothing to commit, of the table.
+        read: Number of files read.
+        changed: Number of files with new statistics.
+        skipped: Number of files left unchanged, as they may hold dates in the Julian calendar.
+        commit: The commit with the results of its hooks; None if no commit was made.
     """
 
     version: int
@@ -71,21 +71,21 @@ class StatisticsResult:
 def recompute_statistics(
     log: TableLog, *, where: str | None, missing_only: bool, dry_run: bool = False, origin: Origin
 ) -> StatisticsResult:
-    """Give the live files the statistics that the table's properties require, by one commit that changes no data.
+    """Give live files the statistics that the table's properties require, in one commit that changes no data.
 
-    Files that another writer removes, or gives another deletion vector, while their footers are read keep what they have.
+    Files that another writer removes, or gives another deletion vector, while their footers are read stay unchanged.
 
     Args:
         log: The table.
         where: Only files that can hold rows for which this is true.
-        missing_only: Only files that have none; no other footer is read.
-        dry_run: Only say what would be done.
-        origin: The run that requests it; its token is not recorded, as a repeated call finds nothing to do.
+        missing_only: Only files without statistics; no other footer is read.
+        dry_run: Only report what would be done.
+        origin: The task run that requests it; its token is not recorded, as a repeated call finds nothing to do.
 
     Raises:
         InvalidPredicateError: ``where`` is not a predicate on this table.
         CorruptDataFileError: A file is missing or is not Parquet.
-        CommitAttemptsExhaustedError: Others were faster each time.
+        CommitAttemptsExhaustedError: Other commits won every attempt.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
     """
     snapshot = log.refresh()
@@ -103,7 +103,7 @@ def recompute_statistics(
     origin = Origin(job=origin.job, record=origin.record, user_metadata=origin.user_metadata)
     for _ in range(_ATTEMPTS):
         transaction = log.start_transaction()
-        # A commit that brings a removed file back would double its rows, so no other commit may come in between.
+        # Adding back a file that was removed meanwhile would duplicate its rows, so no other commit may come in between.
         adds = _with_statistics(transaction.snapshot.files(), keys, texts)
         transaction.record_read_files(adds["path"])
         try:
@@ -117,12 +117,12 @@ def recompute_statistics(
 
 
 def without_statistics(files: pa.Table) -> pa.ChunkedArray:
-    """For each file whether its statistics lack even the number of rows, so that no predicate on data columns can skip it."""
+    """For each file, whether its statistics lack even the number of rows, so that no predicate on data columns can skip it."""
     return pc.invert(pc.match_substring(pc.fill_null(files["stats"], ""), '"numRecords"'))
 
 
 def _differ(old: str | None, new: str | None) -> bool:
-    """Whether new statistics say something else; None says to keep the old ones."""
+    """Whether the new statistics differ; None keeps the old ones."""
     if new is None or old == new:
         return False
     try:
@@ -132,7 +132,7 @@ def _differ(old: str | None, new: str | None) -> bool:
 
 
 def _with_statistics(live: pa.Table, keys: pa.ChunkedArray, stats: pa.ChunkedArray) -> pa.Table:
-    """Those of the live files (``ADD_FILE``) that have one of the keys, with the statistics that belong to it."""
+    """The live files (``ADD_FILE``) with one of the keys, with the statistics given for that key."""
     position = pc.index_in(file_keys(live), keys.combine_chunks())
     files = live.filter(pc.is_valid(position))
     columns = {
@@ -147,8 +147,8 @@ class _Reader:
     """Reads the statistics of a table's files, several at once.
 
     Attributes:
-        schema: The columns that the files hold, with physical names.
-        tells_tightness: Whether the table may have deletion vectors, so that every file says whether its bounds are tight.
+        schema: The columns in the files, with physical names.
+        tells_tightness: Whether the table may have deletion vectors, so that each file records whether its bounds are tight.
     """
 
     store: LogStore
@@ -171,7 +171,7 @@ class _Reader:
         )
 
     def statistics(self, files: pa.Table) -> pa.ChunkedArray:
-        """The statistics of each file as JSON text; None for a file that is to keep what it has."""
+        """The statistics of each file as JSON text; None for a file whose statistics stay unchanged."""
         return pa.chunked_array(list(self._pieces(files)), pa.string())
 
     def _pieces(self, files: pa.Table) -> Iterator[pa.Array]:
@@ -197,7 +197,7 @@ class _Reader:
         return f'{text[:-1]},"tightBounds":{"false" if has_deletion_vector else "true"}}}' if self.tells_tightness else text
 
     def _observed(self, filesystem: pyarrow.fs.FileSystem, place: str, leaves: set[Path]) -> RowObserver:
-        """What the rows say of these leaf columns."""
+        """Read the rows' values of these leaf columns."""
         wanted = {path[0] for path in leaves}
         columns = StructType(tuple(field for field in self.schema.fields if field.name in wanted))
         everything = StatisticsSelection(indexed_columns=-1)
@@ -214,7 +214,7 @@ class _Reader:
 
 
 def unknown_leaves(stats: Mapping[str, Any], leaves: tuple[tuple[Path, DataType], ...]) -> Iterator[Path]:
-    """The leaf columns for which these statistics (parsed) are incomplete: NULLs, or bounds though there are values."""
+    """The leaf columns with incomplete statistics (parsed): no NULL count, or no bounds although there are values."""
     for path, kind in leaves:
         null_count = _leaf(stats["nullCount"], path)
         without_bounds = has_bounds(kind) and null_count != stats["numRecords"] and _leaf(stats["minValues"], path) is None
@@ -223,7 +223,7 @@ def unknown_leaves(stats: Mapping[str, Any], leaves: tuple[tuple[Path, DataType]
 
 
 def has_bounds(kind: DataType) -> bool:
-    """Whether the log knows an order of the type's values."""
+    """Whether Delta statistics include bounds for values of this type."""
     return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind not in _WITHOUT_BOUNDS)
 
 

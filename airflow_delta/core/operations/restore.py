@@ -1,8 +1,8 @@
-"""RESTORE: the table is restored to an earlier version or timestamp.
+"""RESTORE: restores a table to an earlier version or time.
 
-Follows ``RestoreTableCommand`` of Delta Spark, with these differences: a version is refused when its files are gone, not merely
-because it is older than the retention; deletion vectors are looked for like data files; files that are gone and ignored are
-left out of the table, instead of being named by it; and ``delta.columnMapping.maxColumnId`` never goes down.
+Follows ``RestoreTableCommand`` of Delta Spark, with these differences: a version is refused if its files are gone, not just
+because it is older than the retention; deletion vectors are checked like data files; missing files that are ignored are left
+out of the table, instead of being referenced; and ``delta.columnMapping.maxColumnId`` never decreases.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY, high_water_mark
 from airflow_delta.core.transaction.table_properties import is_append_only
 
-_EXAMPLES = 10  # of missing files, in the error
-_KEPT_BY_WRITERS = ROW_FEATURES | {"rowTracking"}  # by those who wrote the rows, which keep their ids
+_EXAMPLES = 10  # missing files shown in the error
+_KEPT_BY_WRITERS = ROW_FEATURES | {"rowTracking"}  # enforced by the original writers of the rows, which keep their ids
 _STEP, _MARK = "delta.identity.step", "delta.identity.highWaterMark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What a restore did; names and units as in Delta's operation metrics (files, bytes).
+    """The outcome of a restore; names and units as in Delta's operation metrics (files, bytes).
 
     Attributes:
-        version: Version of the commit; of the table in a dry run.
-        restored_version: The version that came back.
-        commit: The commit and what followed it; None where there was none.
+        version: Version of the commit; in a dry run, of the table.
+        restored_version: The version that was restored.
+        commit: The commit with the results of its hooks; None if no commit was made.
     """
 
     version: int
@@ -77,10 +77,10 @@ class RestoreResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileDifference:
-    """The file actions that lead from one version's files to another's.
+    """The file actions that turn one version's files into another's.
 
     Attributes:
-        added: Files to add, columns ``ADD_FILE``; they keep their statistics, tags, deletion vectors and row ids.
+        added: Files to add, columns ``ADD_FILE``, with their statistics, tags, deletion vectors and row ids.
         removed: Files to remove, columns ``ADD_FILE``.
     """
 
@@ -97,18 +97,18 @@ def restore(
     dry_run: bool = False,
     origin: Origin,
 ) -> RestoreResult:
-    """Make the table as it was at a version or a time, by one commit that is never rebased over another.
+    """Restore the table to a version or a time, in one commit that is never rebased over another.
 
-    Schema, properties, partitioning and clustering come back; the protocol is never lowered, and neither the numbers given to
-    rows nor those of identity columns are given again.
+    Schema, properties, partitioning and clustering are restored; the protocol is never lowered, and row ids and identity values
+    that were assigned since are not assigned again.
 
     Args:
         log: The table.
-        version: The version to come back.
-        timestamp: Or the time: milliseconds since the epoch, or ISO text.
-        ignore_missing_files: Leave out files that are gone, instead of refusing.
-        dry_run: Only say what would be done.
-        origin: The run that requests it.
+        version: The version to restore.
+        timestamp: Or its time: milliseconds since the epoch, or ISO text.
+        ignore_missing_files: Leave out files that no longer exist, instead of failing.
+        dry_run: Only report what would be done.
+        origin: The task run that requests it.
 
     Raises:
         InvalidStatementError: Neither version nor time is given, or the version is the latest one.
@@ -116,8 +116,8 @@ def restore(
         TimestampOutOfRangeError: The time lies before the first or after the last version.
         DataFilesMissingError: Files of the version were deleted.
         ConcurrentWriteError: Another writer committed meanwhile; nothing was committed.
-        AppendOnlyTableError: Rows would go from a table that only takes appends.
-        UnsupportedWriterFeatureError: The version needs writers that know more.
+        AppendOnlyTableError: The restore would remove rows from an append-only table.
+        UnsupportedWriterFeatureError: The version requires an unsupported writer feature.
     """
     if version is None and timestamp is None:
         raise InvalidStatementError(statement="RESTORE", detail="it needs a version or a timestamp")
@@ -130,7 +130,7 @@ def restore(
     check_writable(log.table_uri, target.protocol, target.metadata)
     transaction.read_whole_table()
     difference = file_difference(latest.files(), target.files())
-    if len(difference.removed) and is_append_only(latest.metadata.configuration):  # whatever the version says of itself
+    if len(difference.removed) and is_append_only(latest.metadata.configuration):  # whatever that version allows
         raise AppendOnlyTableError(table=log.table_uri)
     gone = _unreadable(target, difference.added)
     if len(gone) and not ignore_missing_files:
@@ -151,7 +151,7 @@ def restore(
         return result
     forgets_ids = _row_ids_are_lost(target, latest, added)
     metadata = restored_metadata(target.metadata, latest.metadata)
-    kept = required_by_catalog(identifying_properties(log.store), latest.protocol)  # which manages the table perhaps only since
+    kept = required_by_catalog(identifying_properties(log.store), latest.protocol)  # maybe managed only since then
     metadata = replace(metadata, configuration={**metadata.configuration, **kept})
     transaction.set_metadata(_without_row_tracking(metadata) if forgets_ids else metadata)
     transaction.set_protocol(restored_protocol(target.protocol, latest.protocol))
@@ -168,9 +168,9 @@ def restore(
 
 
 def file_difference(current: pa.Table, wanted: pa.Table) -> FileDifference:
-    """What to add to and to remove from the files ``current`` to get ``wanted`` (both ``ADD_FILE``).
+    """The files to add to and to remove from ``current`` to get ``wanted`` (both ``ADD_FILE``).
 
-    A file with another deletion vector is another file.
+    The same path with another deletion vector counts as another file.
     """
     ours, theirs = file_keys(current), file_keys(wanted)
     added = wanted.filter(pc.invert(pc.is_in(theirs, ours)))
@@ -183,9 +183,9 @@ def file_difference(current: pa.Table, wanted: pa.Table) -> FileDifference:
 
 
 def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
-    """The metadata of ``target``; what only counts upwards stays as in ``latest`` where it is further."""
+    """The metadata of ``target``; counters that must not decrease keep the value of ``latest`` if that is higher."""
     configuration = dict(target.configuration)
-    # Also where the version is from before the columns were mapped: they may be mapped again.
+    # Even for a version from before column mapping, which may be enabled again.
     if (last := greatest_id(latest.configuration)) > greatest_id(configuration):
         configuration[MAX_ID_PROPERTY] = str(last)
     schema = parse_schema(target.schema_string)
@@ -195,9 +195,9 @@ def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
 
 
 def _row_ids_are_lost(target: Snapshot, latest: Snapshot, added: pa.Table) -> bool:
-    """Whether ids were removed since: it is unknown which were assigned, or they are or may be those of other rows by now.
+    """Whether row ids were removed since ``target``: then ids may be unknown, or assigned to other rows by now.
 
-    They are where the table began to number rows again: its last number is less than it was, or files have other ids.
+    That is so if row numbering started again: the high-water mark decreased, or files have other ids.
     """
     marks = [high_water_mark(snapshot.domains.values(), snapshot.table_uri) for snapshot in (target, latest)]
     if marks[0] is not None and (marks[1] is None or marks[0] > marks[1]):
@@ -212,7 +212,7 @@ def _row_ids_are_lost(target: Snapshot, latest: Snapshot, added: pa.Table) -> bo
 
 
 def _have_ids_twice(files: Sequence[pa.Table]) -> bool:
-    """Whether two rows of these files (``ADD_FILE``) have one id."""
+    """Whether two rows of these files (``ADD_FILE``) have the same row id."""
     numbered = pa.concat_tables([with_record_counts(some, ["base_row_id", NUM_RECORDS.name]) for some in files])
     numbered = numbered.filter(pc.and_(pc.is_valid(numbered["base_row_id"]), pc.not_equal(numbered[NUM_RECORDS.name], 0)))
     starts, counts = numbered.sort_by("base_row_id").columns
@@ -229,11 +229,11 @@ def _without_row_tracking(metadata: Metadata) -> Metadata:
 
 
 def _with_high_water_marks(schema: StructType, target: StructType, latest: StructType) -> StructType:
-    """Identity columns go on after the last number ever given. Protocol: PROTOCOL.md, "Identity Columns".
+    """The schema whose identity columns continue after the last value ever assigned. Protocol: "Identity Columns".
 
     Args:
-        schema: As the log has it.
-        target: The same columns as readers find them.
+        schema: The schema as in the log.
+        target: The same columns with logical names, as readers see them.
         latest: The columns of the latest version, likewise.
     """
     marks = {physical_name(field): field.metadata.get(_MARK) for field in latest.fields}
@@ -250,12 +250,12 @@ def _with_high_water_mark(field: StructField, mark: Any) -> StructField:
 
 
 def restored_protocol(target: Protocol, latest: Protocol) -> Protocol:
-    """The protocol of ``latest`` with every feature of ``target``: it is never lowered, as versions between stay readable."""
+    """The protocol of ``latest`` with every feature of ``target``; never lowered, so that versions in between stay readable."""
     return upgraded(latest, writer_features(target))
 
 
 def restored_domains(target: Snapshot, latest: Snapshot) -> list[DomainMetadata]:
-    """The domains to set: clustering as it was; all others, such as the last row number, stay as they are now."""
+    """The domains to set: clustering as in ``target``; all others, such as row tracking, stay as in ``latest``."""
     then, now = (snapshot.domains.get(CLUSTERING) for snapshot in (target, latest))
     if then is None and now is None:
         return []
@@ -264,7 +264,7 @@ def restored_domains(target: Snapshot, latest: Snapshot) -> list[DomainMetadata]
 
 
 def _unreadable(target: Snapshot, files: pa.Table) -> pa.Table:
-    """Those of the files that are gone, or whose deletion vectors are. Raises ``PathOutsideTableError``."""
+    """The files that no longer exist, or whose deletion vectors do not. Raises ``PathOutsideTableError``."""
     check_contained(target.store, files)
     deletion_vectors = files["deletion_vector"]
     named = pa.chunked_array(

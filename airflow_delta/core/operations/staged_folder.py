@@ -1,11 +1,11 @@
-"""What is staged for a table: documents in ``_airflow_delta/staged``, and what was decided of each.
+"""Staged commits of a table: documents in ``_airflow_delta/staged``, and the decision on each.
 
-A staged commit is one document, ``{id}.json``, that never changes, and its data files, which lie where they would lie had it
-been committed. No reader sees them. Vacuums of every engine spare them, because files that no version names are kept for the
-retention (``delta.deletedFileRetentionDuration``); before that time is over, the document has expired.
+A staged commit consists of one document, ``{id}.json``, that never changes, and its data files, which are where they would be
+if it were committed. No reader sees them. Vacuums of every engine keep them, because files that no version references are kept
+for the retention (``delta.deletedFileRetentionDuration``); the document expires before that.
 
-What becomes of it is decided by one exclusive create, that of ``{id}.decision``: who discards and who publishes cannot both be
-right.
+Whether it is published or discarded is decided by exclusively creating ``{id}.decision``, so that only one of two concurrent
+callers succeeds.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.staged_commit import StagedCommit
 
 STAGED_FOLDER = "_airflow_delta/staged"
-"""Below a table. The name starts with an underscore: no engine takes it for data, no vacuum touches it."""
+"""Path below the table's root; starts with an underscore, so that no engine reads it as data and no vacuum deletes it."""
 
 MOST_BYTES = 1 << 30
-"""Of a document."""
+"""Most bytes of a document."""
 
 AREA = r"(?s)^(?P<area>(?:_change_data/)?write-[0-9a-f]{32})/"
-"""How the path of a file begins that a Spark statement has staged, in a directory of its own."""
+"""Matches the start of a path that a Spark statement has staged, in a directory of its own."""
 
 Decision = Literal["publish", "discard"]
 
@@ -54,12 +54,12 @@ _logger = logging.getLogger(__name__)
 
 
 def staged_path(id: str) -> str:  # noqa: A002
-    """Where the document of this id lies, below the table's root."""
+    """Path of the document with this id, below the table's root."""
     return f"{STAGED_FOLDER}/{id}.json"
 
 
 def staged_id(token: str) -> str:
-    """The id of what the task with this token stages; its commit has another token than the task."""
+    """The id of what the task with this token stages; it becomes the token of the commit, which differs from the task's."""
     return hashlib.sha256(f"staged by {token}".encode()).hexdigest()[:32]
 
 
@@ -67,11 +67,11 @@ def staged_id(token: str) -> str:
 
 
 def load(store: LogStore, handle: StagedHandle) -> tuple[StagedCommit, bytes]:
-    """What is staged, and its document.
+    """The staged commit, and the content of its document.
 
     Raises:
-        StagedCommitNotFoundError: There is no such document.
-        StagedCommitDamagedError: It cannot be read, or is not the one that the handle names.
+        StagedCommitNotFoundError: The document does not exist.
+        StagedCommitDamagedError: The document cannot be read, or does not match the handle.
     """
     id, table = handle.id or "", store.table_uri  # noqa: A001
     path = staged_path(id)
@@ -90,10 +90,10 @@ def load(store: LogStore, handle: StagedHandle) -> tuple[StagedCommit, bytes]:
 
 
 def staged_files(staged: StagedCommit, table: str) -> pa.ChunkedArray:
-    """All files that it brings, decoded.
+    """Paths of all files that it adds, percent-decoded.
 
     Raises:
-        StagedCommitDamagedError: One of them lies outside of the table.
+        StagedCommitDamagedError: A file lies outside of the table.
     """
     adds, removes, changes = staged.actions.adds, staged.actions.removes, staged.actions.changes
     vectors, known = (deletion_vector_files(files["deletion_vector"], table=table) for files in (adds, removes))
@@ -107,7 +107,7 @@ def staged_files(staged: StagedCommit, table: str) -> pa.ChunkedArray:
 
 
 def missing_files(store: LogStore, paths: pa.ChunkedArray) -> list[str]:
-    """Those that are not there; a statement's directory is listed, other files are requested one by one."""
+    """The paths whose files do not exist; a statement's own directory is listed, other files are checked one by one."""
     areas = pc.struct_field(pc.extract_regex(paths, AREA), "area")
     listed = [file.path for area in areas.drop_null().unique().to_pylist() for file in store.list_all(area)]
     in_areas = paths.filter(areas.is_valid())
@@ -116,22 +116,22 @@ def missing_files(store: LogStore, paths: pa.ChunkedArray) -> list[str]:
 
 
 def handle_of(store: LogStore, handle: StagedHandle) -> dict[str, Any]:
-    """The whole handle of what is staged, as XComs carry it.
+    """The full handle of a staged commit, as XComs carry it.
 
-    ``table``, ``id``, ``base_version`` and ``digest`` are those of ``StagedHandle``; ``operation`` is Delta's name,
-    ``files``, ``rows`` (None where statistics lack them) and ``bytes`` are of the new files, ``paths`` their URIs (the first
-    100), ``created`` and ``expires`` milliseconds since the epoch.
+    ``table``, ``id``, ``base_version`` and ``digest`` are those of ``StagedHandle``; ``operation`` is Delta's name; ``files``,
+    ``rows`` (None if statistics lack them) and ``bytes`` are totals of the new files, ``paths`` their URIs (the first 100);
+    ``created`` and ``expires`` are milliseconds since the epoch.
 
     Raises:
-        StagedCommitNotFoundError: There is no such document.
-        StagedCommitDamagedError: It cannot be read.
+        StagedCommitNotFoundError: The document does not exist.
+        StagedCommitDamagedError: The document cannot be read.
     """
     staged, content = load(store, handle)
     return described(store.table_uri, staged, content)
 
 
 def described(table: str, staged: StagedCommit, content: bytes) -> dict[str, Any]:
-    """The whole handle, as of ``handle_of``."""
+    """The full handle, as of ``handle_of``."""
     adds, info = staged.new_adds, staged.actions.commit_info
     paths = unencoded(adds["path"].slice(0, _MOST_PATHS)).to_pylist()
     return {
@@ -153,7 +153,7 @@ def described(table: str, staged: StagedCommit, content: bytes) -> dict[str, Any
 
 
 def decide(store: LogStore, id: str, decision: Decision, origin: Origin) -> Decision:  # noqa: A002
-    """What becomes of it: this, unless it was decided before."""
+    """Record the decision, unless there is one already; returns the decision in effect."""
     document = {"decision": decision, "by": dict(origin.record)}
     try:
         store.write_if_absent(_decision_path(id), json.dumps(document).encode())
@@ -166,7 +166,7 @@ def decide(store: LogStore, id: str, decision: Decision, origin: Origin) -> Deci
 
 
 def decision_of(store: LogStore, id: str) -> Decision | None:  # noqa: A002
-    """What was decided; None where nothing was."""
+    """The decision; None if undecided."""
     path = _decision_path(id)
     status = store.status(path)
     if status is None:
@@ -191,11 +191,11 @@ def _decision_path(id: str) -> str:  # noqa: A002
 
 
 def unexpired_files(store: LogStore, now: int) -> Iterator[pa.Table]:
-    """The files (``path``, ``deletion_vector``) that may still be published, whatever the retention of a vacuum.
+    """The files (``path``, ``deletion_vector``) of commits that may still be published, whatever a vacuum's retention is.
 
     Raises:
-        StorageAccessError: The storage refuses, so that what is staged is not known.
-        OSError: It does not answer.
+        StorageAccessError: The storage denies access, so that it is unknown what is staged.
+        OSError: The storage does not answer.
     """
     for status in store.list_from(STAGED_FOLDER):
         id, _, kind = status.path.rpartition("/")[2].partition(".")  # noqa: A001
@@ -207,19 +207,19 @@ def unexpired_files(store: LogStore, now: int) -> Iterator[pa.Table]:
                 yield staged.actions.adds.select(["path", "deletion_vector"])
                 changes = staged.actions.changes["path"]
                 yield pa.table([changes, pa.nulls(len(changes), DELETION_VECTOR)], names=["path", "deletion_vector"])
-        except StagedCommitNotFoundError:  # swept by another vacuum
+        except StagedCommitNotFoundError:  # deleted by another vacuum
             continue
-        except (CorruptLogError, InvalidStatementError) as error:  # no document of ours; a storage that fails ends the vacuum
+        except (CorruptLogError, InvalidStatementError) as error:  # not a document of ours; a storage failure ends the vacuum
             _logger.warning("%s: what is staged cannot be published: %s", store.table_uri, error)
 
 
 def sweep(store: LogStore, cutoff: int, now: int) -> None:
-    """Delete what was staged before ``cutoff`` and has expired, as far as the storage lets us: it is only untidy.
+    """Delete expired staged commits from before ``cutoff``; storage failures are ignored, as such files have no effect.
 
     Args:
-        store: The table.
-        cutoff: Milliseconds since the epoch; files that are younger may be decisions, or of documents that are being written.
-        now: Likewise.
+        store: The table's log store.
+        cutoff: Milliseconds since the epoch; younger files may be decisions, or belong to documents being written.
+        now: Milliseconds since the epoch.
     """
     with suppress(OSError, DeltaError):
         old = [status.path for status in store.list_from(STAGED_FOLDER) if status.modification_time < cutoff]
@@ -229,7 +229,7 @@ def sweep(store: LogStore, cutoff: int, now: int) -> None:
 
 
 def _id_of(path: str) -> str:
-    """Of the document that a file of the folder is, or decides on."""
+    """The id in the name of a document or a decision file."""
     return path.rpartition("/")[2].partition(".")[0]
 
 

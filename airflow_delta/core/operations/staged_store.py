@@ -1,4 +1,4 @@
-"""A table as it will be once a staged commit is published: its store, with that commit as the newest version."""
+"""A store that shows a table as it will be once a staged commit is published: that commit is its newest version."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ _LOG = f"{LOG_DIRECTORY}/"
 
 
 class StagedStore(LogStoreLayer):
-    """A ``LogStore`` to read from: the log ends at the base version, behind which the staged commit stands."""
+    """A read-only ``LogStore``: the log ends at the base version, followed by the staged commit."""
 
     def __init__(self, store: LogStore, document: FileStatus, content: bytes, base_version: int) -> None:
-        """Put ``content``, that of the staged ``document``, behind the base version (-1 for no table)."""
+        """Show ``content``, that of the staged ``document``, as the commit after ``base_version`` (-1 for no table)."""
         super().__init__(store)
         self._content = content
         self._version = base_version + 1
         self._commit = FileStatus(commit_path(self._version), len(content), document.modification_time)
 
     def read(self, path: str) -> bytes:
-        """As of every store."""
+        """As of ``LogStore``."""
         self._check(path)
         return self._content if path == self._commit.path else self._store.read(path)
 
     def open_input(self, path: str) -> BinaryIO:
-        """As of every store."""
+        """As of ``LogStore``."""
         self._check(path)
         return BytesIO(self._content) if path == self._commit.path else self._store.open_input(path)
 
     def status(self, path: str) -> FileStatus | None:
-        """As of every store."""
+        """As of ``LogStore``."""
         if path == self._commit.path:
             return self._commit
         return None if self._is_later(path) else self._store.status(path)
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """As of every store."""
+        """As of ``LogStore``."""
         listed = self._store.list_from(directory, start)
         if directory.rstrip("/") != LOG_DIRECTORY:
             return listed
@@ -52,35 +52,35 @@ class StagedStore(LogStoreLayer):
         return iter(sorted(found, key=lambda status: status.path))
 
     def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
-        """As of every store."""
+        """As of ``LogStore``."""
         return (status for status in self._store.list_all(directory, start) if not self._is_later(status.path))
 
     @property
     def managed_by(self) -> str | None:
-        """Name of the catalog that ratifies the table's commits; None where there is none."""
+        """Name of the catalog that manages the table; None for a table without a catalog."""
         return managing_catalog(self._store)
 
     def write_if_absent(self, path: str, content: bytes) -> NoReturn:
-        """Refuse: nothing can follow what is not published."""
+        """Raises: a commit cannot be based on one that is not published."""
         del content
         self._refuse(path)
 
     def write(self, path: str, content: bytes) -> NoReturn:
-        """Refuse."""
+        """Raises, as the store is read-only."""
         del content
         self._refuse(path)
 
     def open_output(self, path: str) -> NoReturn:
-        """Refuse."""
+        """Raises, as the store is read-only."""
         self._refuse(path)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Refuse."""
+        """Raises, as the store is read-only."""
         for path in paths:
             self._refuse(path)
 
     def _is_later(self, path: str) -> bool:
-        """Whether it is a file of the log about the staged version, or one that others have committed since."""
+        """Whether it is a log file of the staged version, or of a version that others have committed since the base version."""
         name = parse_name(path.removeprefix(_LOG)) if path.startswith(_LOG) else None
         return name is not None and max(name.version, name.end or 0) >= self._version
 

@@ -1,4 +1,4 @@
-"""Staging a commit, to be published or discarded later: by another task, another process, another day."""
+"""Stages a commit, to be published or discarded later, possibly by another task or process."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _LONGEST = 365 * 24 * _HOUR
 
 
 def stage(log: TableLog, id: str, attempt: CommitAttempt) -> tuple[dict[str, Any], bool]:  # noqa: A002
-    """Write down an attempt that holds behind its read version; its handle, and whether the id was staged before.
+    """Store an attempt that is valid on its read version; returns its handle, and whether the id was staged before.
 
     Raises:
-        StagedCommitExpiredError: The table keeps files that it does not name for too short a time.
-        InvalidCommitError: It has so many files that its document would be longer than 1 GiB, or it is a rewrite in bins.
-        CommitStateUnknownError: The storage does not answer, or refuses what may have been written: the document may be there.
-        StorageAccessError: The storage refuses. Nothing was written.
+        StagedCommitExpiredError: The table's retention of unreferenced files is too short.
+        InvalidCommitError: The attempt has so many files that its document would exceed 1 GiB, or is a rewrite in bins.
+        CommitStateUnknownError: The storage does not answer, or denies access after a write that may have succeeded.
+        StorageAccessError: The storage denies access. Nothing was written.
     """
     if attempt.bins is not None:
         raise InvalidCommitError(table=attempt.table, detail="a rewrite in bins cannot be staged")
@@ -59,10 +59,10 @@ def stage(log: TableLog, id: str, attempt: CommitAttempt) -> tuple[dict[str, Any
         raise InvalidCommitError(table=attempt.table, detail=f"its actions have {len(content)} bytes, too many to be staged")
     try:
         log.store.write_if_absent(staged_path(id), content)
-    except FileExistsError:  # another try, or this one, whose answer was lost
+    except FileExistsError:  # written by another try, or by this one if its answer was lost
         if _document(log, attempt, id) != content:
             return handle_of(log.store, StagedHandle(table=log.table_uri, id=id)), True
-    except (OSError, DeltaError) as error:  # refused or not: an earlier sending may have arrived
+    except (OSError, DeltaError) as error:  # whatever the error, an earlier request may have succeeded
         if isinstance(error, OSError) or _may_be_there(log, id):
             raise _unknown(attempt, id, error) from error
         raise
@@ -77,7 +77,7 @@ def _may_be_there(log: TableLog, id: str) -> bool:  # noqa: A002
 
 
 def _document(log: TableLog, attempt: CommitAttempt, id: str) -> bytes:  # noqa: A002
-    """The document that is there. Raises ``CommitStateUnknownError`` where it cannot be read: it may be of this attempt."""
+    """The existing document. Raises ``CommitStateUnknownError`` if it cannot be read, as it may be that of this attempt."""
     try:
         return log.store.read(staged_path(id))
     except (OSError, DeltaError) as error:
@@ -85,7 +85,7 @@ def _document(log: TableLog, attempt: CommitAttempt, id: str) -> bytes:  # noqa:
 
 
 def _unknown(attempt: CommitAttempt, id: str, error: Exception) -> CommitStateUnknownError:  # noqa: A002
-    """The error of a document that may be there, and name the files of the attempt, which must stay then."""
+    """The error for a document that may exist; if so, it references the attempt's files, which must be kept."""
     info, detail = attempt.actions.commit_info, f"{staged_path(id)}: {error!r}"
     return CommitStateUnknownError(
         table=attempt.table,
@@ -96,18 +96,18 @@ def _unknown(attempt: CommitAttempt, id: str, error: Exception) -> CommitStateUn
 
 
 def _expiry(staged: StagedCommit, attempt: CommitAttempt, now: int) -> int:
-    """Until when every vacuum spares its files, less what publishing may take and clocks may differ."""
+    """Until when every vacuum keeps its files, minus a margin for publishing and for clocks that differ."""
     retention = min(deleted_file_retention(attempt.metadata_after.configuration), _LONGEST)
     oldest = pc.min(staged.new_adds["modification_time"]).as_py()
     return min(now, now if oldest is None else oldest) + retention - min(_HOUR, retention // 10)
 
 
 def staged_store(log: TableLog, handle: StagedHandle) -> StagedStore:
-    """The store of the table as it will be, seen from the base version: what others have committed since is not in it.
+    """The store of the table as it will be, based on the base version: commits made since are not included.
 
     Raises:
-        StagedCommitNotFoundError: There is no such document.
-        StagedCommitDamagedError: It cannot be read.
+        StagedCommitNotFoundError: The document does not exist.
+        StagedCommitDamagedError: The document cannot be read.
         StagedCommitDiscardedError: It was discarded; its files are gone.
     """
     staged, content = load(log.store, handle)

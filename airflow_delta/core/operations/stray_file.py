@@ -1,4 +1,4 @@
-"""A file that lies where a table is to be made. No table has it: the first vacuum would delete it with those that are gone.
+"""Finds a file in the place of a new table. It would not belong to the table, and the table's first vacuum would delete it.
 
 Spark: ``DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION``.
 """
@@ -12,7 +12,7 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 def find_stray_file(store: LogStore) -> str | None:
-    """The path below the root of the first such file of a listing; None where all are hidden, as the log is.
+    """Path below the root of the first file found; None if there are only hidden ones, such as the log.
 
     Raises:
         OSError: The storage does not answer.

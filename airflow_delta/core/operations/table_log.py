@@ -13,7 +13,7 @@ from airflow_delta.core.transaction.optimistic_transaction import OptimisticTran
 
 
 class TableLog(Port):
-    """One table's log as an operation sees it: ``DeltaLog``, which stands above the operations."""
+    """One table's log as operations use it; ``DeltaLog``, a layer above the operations, implements it."""
 
     store: LogStore
     clock: Clock
@@ -24,7 +24,7 @@ class TableLog(Port):
         ...
 
     def exists(self) -> bool:
-        """Whether there is a table."""
+        """Whether the table exists."""
         ...
 
     def refresh(self) -> Snapshot:
@@ -36,7 +36,7 @@ class TableLog(Port):
         ...
 
     def start_transaction(self, snapshot: Snapshot | None = None, *, enforces: Iterable[str] = ()) -> OptimisticTransaction:
-        """A transaction on ``snapshot``; on the latest one when None."""
+        """A transaction on ``snapshot``, or on the latest version when None."""
         ...
 
     def create_transaction(

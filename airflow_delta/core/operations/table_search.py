@@ -1,4 +1,4 @@
-"""The tables below a folder: level by level, without a look into any table."""
+"""Finds the tables below a folder, level by level, without opening any table."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ _DIRECTORY = pafs.FileType.Directory
 
 
 def find_tables(root: LogStore, *, pattern: str | None = None, max_depth: int = 3) -> list[str]:
-    """The tables at and below a folder, by their paths below it, sorted; ``""`` is the folder itself.
+    """The tables at and below a folder, as sorted paths below it; ``""`` is the folder itself.
 
-    What has a ``_delta_log`` is a table, and is not looked into. Folders that begin with ``_`` or a dot are not either.
+    A folder that has a ``_delta_log`` is a table, and is not searched further. Folders whose names begin with ``_`` or a dot
+    are skipped.
 
     Args:
         root: The folder.
         pattern: Glob of the tables' paths, as of ``glob_regex``; None is all.
-        max_depth: Levels of folders below the root that are searched.
+        max_depth: How many levels of folders below the root to search.
 
     Raises:
-        InvalidStatementError: The pattern is not a glob.
-        StorageAccessError: The storage refuses.
-        OSError: It does not answer.
+        InvalidStatementError: The pattern is not a valid glob.
+        StorageAccessError: The storage denies access.
+        OSError: The storage does not answer.
     """
     try:
         tables = _tables(root, max_depth)
@@ -67,11 +68,11 @@ def _are_tables(filesystem: pafs.FileSystem, place: str, paths: Sequence[str], w
 
 
 def _folders(filesystem: pafs.FileSystem, place: str, path: str) -> list[str]:
-    """The folders right below one, as paths below the root."""
+    """The folders directly below a folder, as paths below the root."""
     selector = pafs.FileSelector("/".join(filter(None, (place, path))), allow_not_found=True)
     try:
         below = filesystem.get_file_info(selector)
-    except NotADirectoryError:  # the root is a file, below which there is nothing, as in an object store
+    except NotADirectoryError:  # the root is a file, below which nothing exists, as in an object store
         return []
     names = (info.base_name for info in below if info.type == _DIRECTORY)
     return ["/".join(filter(None, (path, name))) for name in names if name[:1] not in ("_", ".")]

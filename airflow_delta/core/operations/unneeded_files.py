@@ -1,7 +1,7 @@
-"""Which files of a directory no reader needs any more: the decision of a vacuum, without I/O.
+"""Which listed files no reader needs any more: the decision of a vacuum, without I/O.
 
-A file goes only if it is older than the retention, no needed version names it, its name is not hidden, and no other table below
-the root owns it. The rules run one after the other, so that those about text see only the few files that are left.
+A file is deleted only if it is older than the retention, no needed version references it, its path is not hidden, and no other
+table below the root owns it. The rules are applied one after the other, so that costly text rules only see the few files left.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.iceberg_compat import METADATA_FOLDER, has_iceberg_metadata
 
 LISTED_FILE = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
-"""Columns of listed files: path below the root (not percent-encoded), bytes, milliseconds since the epoch."""
+"""Columns of listed files: path below the root (not percent-encoded), size in bytes, modification time in ms since epoch."""
 
-# What a killed statement leaves in its staging area (spark/io/staging.py): all of it may go, the hidden names of Spark too.
+# What a killed statement leaves in its staging area (spark/io/staging.py): all of it may be deleted, Spark's hidden files, too.
 _STAGED = r"(?s)^write-[0-9a-f]{32}/.*$"
-# Paths that may mean a file of this table without being its path below the root: absolute ones, and those with dot segments.
+# Paths that may refer to a file of this table without being its path below the root: absolute, or with dot segments.
 _ODD_PATH = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.{0,2}(/|$)"
 
 
 def unneeded_files(
     listed: pa.Table, needed: pa.ChunkedArray, partition_columns: Iterable[str], cutoff: int, *, kept_below: Iterable[str] = ()
 ) -> pa.Table:
-    """Those of the listed files that may go.
+    """The listed files that may be deleted.
 
     Args:
         listed: Columns ``LISTED_FILE``.
-        needed: Paths that must stay, as ``named_paths`` gives them.
-        partition_columns: Directories named after them (physical names) are not hidden, whatever their names begin with.
-        cutoff: Milliseconds since the epoch; files modified since then stay.
-        kept_below: Directories of which all stays, each with a slash at its end.
+        needed: Paths that must be kept, as ``named_paths`` returns them.
+        partition_columns: Physical names; directories named after them never count as hidden.
+        cutoff: Milliseconds since the epoch; files modified at or after it are kept.
+        kept_below: Directories that are kept as a whole, each with a trailing slash.
     """
     roots = [*other_tables(listed["path"]), *kept_below]
     old = listed.filter(pc.less(listed["modification_time"], cutoff))
     spare = old.filter(pc.invert(pc.is_in(old["path"], needed)))
     odd = needed.filter(pc.match_substring_regex(needed, _ODD_PATH))
-    if len(odd):  # whichever way such a path leads here, its last part is the name
+    if len(odd):  # however such a path leads here, its last part is the file's name
         spare = spare.filter(pc.invert(pc.is_in(_name(spare["path"]), _name(odd))))
     spare = spare.filter(pc.invert(_is_hidden(spare["path"], partition_columns)))
     for root in roots:
@@ -55,18 +55,18 @@ def unneeded_files(
 
 
 def folders_of_other_formats(metadata: Metadata) -> tuple[str, ...]:
-    """Where the metadata of other formats lies as long as the table has it, as ``kept_below`` of ``unneeded_files``."""
+    """Directories with metadata of other formats that the table maintains, for ``kept_below`` of ``unneeded_files``."""
     return (f"{METADATA_FOLDER}/",) if has_iceberg_metadata(metadata) else ()
 
 
 def named_paths(files: Iterable[pa.Table], *, table: str) -> pa.ChunkedArray:
-    """Every path that these file actions name, those of deletion vectors too: as written, and percent-decoded.
+    """Every path that these file actions reference, including deletion vectors: both as written and percent-decoded.
 
-    Both, because some writers do not encode.
+    Both, because some writers do not encode paths.
 
     Args:
-        files: Each with the columns ``path`` and ``deletion_vector``.
-        table: Name of the table, for the error.
+        files: Tables with the columns ``path`` and ``deletion_vector``.
+        table: URI of the table, for the error.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located, so that it is unknown which file to keep.
@@ -79,7 +79,7 @@ def named_paths(files: Iterable[pa.Table], *, table: str) -> pa.ChunkedArray:
 
 
 def deletion_vector_files(deletion_vectors: pa.ChunkedArray, *, table: str) -> pa.ChunkedArray:
-    """The files of these deletion vectors, as the log spells paths; Python sees each file, which holds many, once.
+    """The files of these deletion vectors, as paths of the log; only one Python object is made for each file.
 
     Raises:
         CorruptLogError: A deletion vector cannot be located.
@@ -99,7 +99,7 @@ def check_contained(store: LogStore, files: pa.Table) -> None:
     """Return if these files and their deletion vectors (``path``, ``deletion_vector``) lie where the table may read.
 
     Raises:
-        PathOutsideTableError: One of them does not.
+        PathOutsideTableError: One of them lies elsewhere.
         CorruptLogError: A deletion vector cannot be located.
     """
     locate = FileLocator.from_store(store)
@@ -108,22 +108,22 @@ def check_contained(store: LogStore, files: pa.Table) -> None:
 
 
 def lies_below_the_root(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which of these decoded paths are plain ones below the root: no scheme, no slash in front, no dot segment."""
+    """Which of these decoded paths are plain paths below the root: no scheme, no leading slash, no dot segment."""
     return pc.invert(pc.match_substring_regex(paths, _ODD_PATH + r"|\x00"))
 
 
 def unencoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Paths of the log as names of files."""
+    """Paths of the log as file names, percent-decoded."""
     return pa.chunked_array([_unquoted(chunk) for chunk in paths.chunks], pa.string())
 
 
 def _decoded(paths: pa.Array) -> pa.Array:
-    """The decoded forms of those paths that are encoded."""
+    """The decoded form of those paths that are percent-encoded."""
     return _unquoted(paths.filter(pc.match_substring(paths, "%")))
 
 
 def _unquoted(paths: pa.Array) -> pa.Array:
-    """All paths decoded; Python sees each directory once, and the names only where they are encoded themselves."""
+    """All paths decoded; each directory is decoded once, and names only if they are encoded themselves."""
     if not pc.any(pc.match_substring(paths, "%")).as_py():
         return paths
     parts = pc.extract_regex(paths, r"(?s)^(?P<directory>(?:.*/)?)(?P<name>[^/]*)$")
@@ -140,7 +140,7 @@ def _name(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_hidden(paths: pa.ChunkedArray, partition_columns: Iterable[str]) -> pa.ChunkedArray:
-    """Whether any part of the path is hidden from vacuum, as ``DeltaTableUtils.isHiddenDirectory`` of Delta Spark says."""
+    """Whether any part of the path is hidden from vacuum, as in ``DeltaTableUtils.isHiddenDirectory`` of Delta Spark."""
     prefixes = "|".join(["_delta_index", "_change_data", *(f"{re.escape(name)}=" for name in partition_columns)])
     shown = pc.replace_substring_regex(paths, f"(^|/)(?:{prefixes})", r"\1shown")
     shown = pc.replace_substring_regex(shown, _STAGED, "shown")
@@ -148,6 +148,6 @@ def _is_hidden(paths: pa.ChunkedArray, partition_columns: Iterable[str]) -> pa.C
 
 
 def other_tables(paths: pa.ChunkedArray) -> list[str]:
-    """The directories below the root that hold a log themselves, each with a slash at its end."""
+    """The directories below the root that contain a log of their own, each with a trailing slash."""
     logs = paths.filter(pc.match_substring(paths, "/_delta_log/"))
     return pc.replace_substring_regex(logs, "(?s)/_delta_log/.*$", "/").unique().to_pylist()

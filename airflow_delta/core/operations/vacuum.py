@@ -1,8 +1,8 @@
-"""VACUUM: deletion of files that no reader needs any more.
+"""VACUUM: deletes files that no reader needs any more.
 
 Follows ``VacuumCommand`` of Delta Spark (FULL, LITE, USING INVENTORY), with these differences: a given retention is always
-honored (Spark's newest version ignores every number of hours but 0), another table below the root is left alone, empty
-directories stay (``numVacuumedDirectories`` is 0), and the protocol is checked once more right before the deletion.
+honored (Spark's newest version ignores every number of hours but 0), other tables below the root are not touched, empty
+directories are kept (``numVacuumedDirectories`` is 0), and the protocol is checked again right before deletion.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ from airflow_delta.core.transaction.table_properties import DELETED_FILE_RETENTI
 _logger = logging.getLogger(__name__)
 
 _HOUR = 3_600_000  # milliseconds
-_MOST_HOURS = 1e9  # longer ago there was no file
+_MOST_HOURS = 1e9  # no file can be older
 _ANY_TIME = 1 << 62
 _LOGGED_SCHEMES = LOCAL_SCHEMES | {"hdfs", "gs", "abfs", "abfss", "wasb", "wasbs", "adl"}
-"""Where Delta records the begin and the end of a vacuum: not on S3, whose Spark writers are not safe beside each other."""
+"""Where the start and end of a vacuum are committed, as in Delta Spark: not on S3, where its writers may lose commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VacuumResult:
-    """The files that were, or in a dry run would be, deleted.
+    """The files that were deleted, or in a dry run would be.
 
     Attributes:
-        paths: Paths below the table's root, not percent-encoded. Of a lite vacuum, some may have been gone before.
-        files: Their number.
-        bytes: Their size; of a lite vacuum as far as the log records it.
-        version: Version of the commit that recorded the end; None where nothing was deleted or nothing is recorded.
-        pins: The unexpired pins: every file of their versions stays, as long as the log can open the version.
-        damaged_pins: Pin files that cannot be read, with the reason, and what each still protects.
+        paths: Paths below the table's root, not percent-encoded. For a lite vacuum, some may already have been gone.
+        files: Number of files.
+        bytes: Their size in bytes; for a lite vacuum, as far as the log records it.
+        version: Version of the commit that records the end; None if nothing was deleted or nothing is recorded.
+        pins: The unexpired pins: every file of their versions is kept, as long as the log can open the version.
+        damaged_pins: Pin files that cannot be read, with the reason, and what they still protect.
     """
 
     paths: pa.Array
@@ -79,13 +79,13 @@ class VacuumResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long files stay that no longer belong to the table.
+    """How long files are kept after they were removed from the table.
 
     Attributes:
         milliseconds: The retention of this run.
         specified: Whether the user gave it.
-        default: What the table requires, milliseconds.
-        enforced: Whether less than the default is refused.
+        default: The table's retention, in milliseconds.
+        enforced: Whether a shorter retention than the default is refused.
     """
 
     milliseconds: int
@@ -95,18 +95,18 @@ class Retention:
 
 
 def retention_of(table: str, metadata: Metadata, hours: float | None, *, enforce: bool) -> Retention:
-    """The retention to use, in so far as it is safe.
+    """The retention to use, if it is safe.
 
     Raises:
         InvalidTablePropertyError: The table's retention is invalid.
-        RetentionTooShortError: It is negative or NaN, or shorter than the table requires while that is enforced.
-        InvalidStatementError: It is no number.
+        RetentionTooShortError: The given retention is negative or NaN, or shorter than the table's while that is enforced.
+        InvalidStatementError: The given retention is not a number.
     """
     require_type("VACUUM", "retention_hours", hours, Real | None)
     check_interval(metadata.configuration, DELETED_FILE_RETENTION)
     default = deleted_file_retention(metadata.configuration)
     requested = default / _HOUR if hours is None else hours
-    if not requested >= 0 or (enforce and requested < default / _HOUR):  # NaN is neither more nor less
+    if not requested >= 0 or (enforce and requested < default / _HOUR):  # also true for NaN
         raise RetentionTooShortError(table=table, retention_hours=requested, minimum_hours=default / _HOUR if enforce else 0.0)
     milliseconds = default if hours is None else int(min(hours, _MOST_HOURS) * _HOUR)
     return Retention(milliseconds=milliseconds, specified=hours is not None, default=default, enforced=enforce)
@@ -124,39 +124,39 @@ def vacuum(
     origin: Origin,
     executor: VacuumExecutor,
 ) -> VacuumResult:
-    """Delete the files below the table's root that are older than the retention and belong to no version younger than it.
+    """Delete files below the table's root that are older than the retention and that no version within it references.
 
-    What a run has pinned, or staged to be published later, stays too. A pin whose version the log cannot open any more (another
-    engine cleaned it up) keeps nothing: that version cannot be read. Expired pins are deleted. A damaged pin keeps the version
-    that it names, if it names one, and is reported.
+    Files of pinned versions and of staged commits are kept, too. A pin whose version the log can no longer open (another engine
+    cleaned it up) protects nothing, as that version cannot be read. Expired pins are deleted. A damaged pin protects its
+    version, if it names one, and is reported.
 
     Only files below the root are ever deleted, whatever the log says. Names that begin with ``_`` or a dot are not touched,
-    except partition directories, ``_change_data``, ``_delta_index`` and what our killed statements left. Nor is a directory
-    with a log of its own.
+    except partition directories, ``_change_data``, ``_delta_index`` and the staging areas of killed statements. Nor is a
+    directory with a log of its own.
 
     Args:
         log: The table.
-        retention_hours: None is the table's ``delta.deletedFileRetentionDuration``. A longer one keeps unreferenced files
-            longer; of removed files the log itself may have forgotten the time.
+        retention_hours: None uses the table's ``delta.deletedFileRetentionDuration``. A longer one keeps unreferenced files
+            longer; for removed files, the log may no longer know when they were removed.
         dry_run: Only report what would be deleted.
-        enforce_retention: Refuse less than the table requires.
-        lite: Look only at the files that commits since the last vacuum removed, instead of listing the table. Files that no
-            commit ever named (of failed writers) stay.
-        inventory: Look only at the files that it names; see ``vacuum_candidates.inventoried_files``.
-        protect: Versions of which every file stays, however old.
-        origin: The run that requests it; its token is not recorded, as a repeated vacuum simply runs again.
+        enforce_retention: Refuse a retention shorter than the table's.
+        lite: Consider only files that commits since the last vacuum removed, instead of listing the table. Files that no commit
+            ever referenced (of failed writes) are kept.
+        inventory: Consider only the files that it lists; see ``vacuum_candidates.inventoried_files``.
+        protect: Versions of which every file is kept, however old.
+        origin: The task run that requests it; its token is not recorded, as a repeated vacuum simply runs again.
         executor: Lists and deletes the files.
 
     Raises:
         InvalidTablePropertyError: The table's retention is invalid.
         RetentionTooShortError: Running readers or writers could lose files.
         VacuumLiteImpossibleError: Commits that a lite vacuum needs were cleaned up.
-        VacuumIncompleteError: The storage did not delete all; a repeated vacuum continues.
+        VacuumIncompleteError: The storage did not delete all files; another vacuum continues.
         VersionNotFoundError: A version to protect is not in the log.
-        MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
+        MaintenanceNotPermittedError: The table is catalog-managed, and the catalog does not permit this to clients.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
-        CorruptLogError: A log file, or the place of a deletion vector, cannot be read.
-        InvalidStatementError: The inventory is invalid, or given for a lite vacuum.
+        CorruptLogError: A log file, or the location of a deletion vector, cannot be read.
+        InvalidStatementError: The inventory is invalid, or combined with a lite vacuum.
     """
     if lite and inventory is not None:
         raise InvalidStatementError(
@@ -174,7 +174,7 @@ def vacuum(
         candidates, due = inventoried_files(inventory, snapshot.table_uri), -1
     else:
         candidates, due = executor.list_files(snapshot), newest_due_commit(snapshot.store, in_commit, cutoff)
-    snapshot = _writable(log.refresh())  # after the listing: what was committed while it ran is kept
+    snapshot = _writable(log.refresh())  # after the listing, so that files of commits made meanwhile are kept
     staged = unexpired_files(snapshot.store, log.clock())
     needed = named_paths([*_needed_files(snapshot, cutoff), *protected, *staged], table=snapshot.table_uri)
     files_to_delete = unneeded_files(
@@ -190,13 +190,13 @@ def vacuum(
     if not dry_run:
         release_expired(log.store, log.clock())
         sweep(log.store, min(cutoff, log.clock() - retention.default), log.clock())
-        if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
+        if not protected:  # else files of a protected or pinned version are due again later
             record_vacuumed_version(snapshot.store, min([due, *kept, *(pin.version for pin in result.pins)]))
     return result
 
 
 def _writable(snapshot: Snapshot) -> Snapshot:
-    """The snapshot, if its protocol lets us vacuum, and its catalog where it has one.
+    """The snapshot, if its protocol, and its catalog if it has one, permit a vacuum.
 
     Protocol: PROTOCOL.md, "Vacuum Protocol Check", "Maintenance Operations on Catalog-managed Tables".
     """
@@ -213,7 +213,7 @@ def _needed_files(snapshot: Snapshot, cutoff: int) -> list[pa.Table]:
 
 
 def _without_pinned(log: TableLog, files_to_delete: pa.Table, versions: Iterable[int]) -> pa.Table:
-    """Those of the files that no pinned version names; one version after the other, as each may have a million files."""
+    """The files that no pinned version references; checks one version at a time, as each may have a million files."""
     snapshot = log.refresh()
     for version in sorted(versions):
         if not len(files_to_delete):
@@ -229,7 +229,7 @@ def _without_pinned(log: TableLog, files_to_delete: pa.Table, versions: Iterable
 
 
 def _partition_names(snapshot: Snapshot) -> set[str]:
-    """Logical and physical names of the partition columns: directories are named by either."""
+    """Logical and physical names of the partition columns: directories may be named after either."""
     fields = [field for field in snapshot.schema.fields if field.name in snapshot.partition_columns]
     return {*snapshot.partition_columns, *map(physical_name, fields)}
 
@@ -256,7 +256,7 @@ def _delete(
     origin: Origin,
     executor: VacuumExecutor,
 ) -> VacuumResult:
-    """Delete the files, and record it where Delta does."""
+    """Delete the files, and commit the start and end where Delta does."""
     is_logged = scheme_of(snapshot.table_uri) in _LOGGED_SCHEMES
     if is_logged:
         parameters = {
@@ -267,7 +267,7 @@ def _delete(
         found = _result(files_to_delete, pins, log.clock(), dry_run=False)
         _record(log, "VACUUM START", parameters, {"numFilesToDelete": found.files, "sizeOfDataToDelete": found.bytes}, origin)
     latest = _writable(log.refresh())
-    if latest.version > snapshot.version + is_logged:  # what another writer has restored (RESTORE) stays
+    if latest.version > snapshot.version + is_logged:  # keeps files that another writer has restored (RESTORE)
         named = named_paths([latest.files()], table=snapshot.table_uri)
         files_to_delete = files_to_delete.filter(pc.invert(pc.is_in(files_to_delete["path"], named)))
     now, latest_pins = log.clock(), read_pin_folder(log.store)
@@ -286,7 +286,7 @@ def _delete(
 
 
 def _record_failure(log: TableLog, origin: Origin) -> None:
-    """Commit that a vacuum has failed, as far as the storage lets us: why it has failed is what its caller is to learn."""
+    """Commit that the vacuum failed; storage failures are ignored, as the caller must get the original error."""
     try:
         _record(log, "VACUUM END", {"status": "FAILED"}, {}, origin)
     except (OSError, DeltaError) as error:
@@ -298,6 +298,6 @@ def _record_failure(log: TableLog, origin: Origin) -> None:
 
 
 def _record(log: TableLog, name: str, parameters: dict[str, Any], metrics: dict[str, int], origin: Origin) -> int:
-    """Commit that a vacuum begins or ends; the new version."""
+    """Commit the start or the end of a vacuum; returns the new version."""
     operation = Operation(name=name, parameters=parameters, changes_data=False)
     return log.start_transaction().commit(operation=operation, metrics=metrics, origin=origin, allow_empty=True).version

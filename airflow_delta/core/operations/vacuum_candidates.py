@@ -1,6 +1,6 @@
-"""Which files a vacuum looks at: all that a listing finds, those of an inventory, or those that the log has removed.
+"""The files that a vacuum considers: all that a listing finds, those of an inventory, or those removed in the log.
 
-All come as columns ``LISTED_FILE``. No candidate lies outside the table, whatever an inventory or the log says.
+All are returned as columns ``LISTED_FILE``. No candidate lies outside the table, whatever an inventory or the log says.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
 
 LAST_VACUUM_INFO = f"{LOG_DIRECTORY}/_last_vacuum_info"
-"""Delta's note of how far vacuums have come: ``{"latestCommitVersionOutsideOfRetentionWindow": n}``."""
+"""Delta's record of how far vacuums have come: ``{"latestCommitVersionOutsideOfRetentionWindow": n}``."""
 
 _NOTE_KEY = "latestCommitVersionOutsideOfRetentionWindow"
 _INVENTORY = pa.schema([("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())])
-_LISTED_AT_ONCE = 1 << 13  # few enough for the garbage collector to find them young
+_LISTED_AT_ONCE = 1 << 13  # few enough that the garbage collector frees them in its first generation
 _COMMITS_AT_ONCE = 1000
 _THREADS = 16
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
 def list_files_below_root(store: LogStore, start: str = "") -> pa.Table:
-    """Every file below the root, or those whose path is ``start`` or sorts behind it: one flat listing."""
+    """Every file below the root, or those whose path is ``start`` or sorts after it: one flat listing."""
     statuses = iter(store.list_all(start=start))
     pieces = iter(lambda: list(islice(statuses, _LISTED_AT_ONCE)), [])
     return pa.Table.from_batches(map(_columns, pieces), LISTED_FILE)
@@ -53,19 +53,19 @@ def _columns(statuses: list[FileStatus]) -> pa.RecordBatch:
 
 
 def _batch(statuses: list[FileStatus]) -> pa.RecordBatch:
-    # A tuple for each file would keep the garbage collector busy longer than all the rest takes.
+    # A tuple for each file would cost more time in the garbage collector than everything else.
     columns = ([getattr(status, field.name) for status in statuses] for field in LISTED_FILE)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, LISTED_FILE, strict=True)]
     return pa.record_batch(arrays, schema=LISTED_FILE)
 
 
 def _has_text_name(status: FileStatus) -> bool:
-    """False for a local name that is not UTF-8: no table has such a file, and none is deleted."""
+    """False for a local name that is not UTF-8: no table can reference such a file, and it is never deleted."""
     return status.path.isascii() or "\\ud" not in ascii(status.path)
 
 
 def inventoried_files(inventory: pa.Table | str, table_uri: str) -> pa.Table:
-    """The files below the root that an inventory names; of files named twice the younger entry counts.
+    """The files below the root that an inventory lists; if a file is listed twice, the younger entry counts.
 
     Args:
         inventory: The table, or the URI of a Parquet file that holds it: ``path`` (a URI, percent-encoded), ``length`` (bytes),
@@ -73,7 +73,7 @@ def inventoried_files(inventory: pa.Table | str, table_uri: str) -> pa.Table:
         table_uri: The table's root.
 
     Raises:
-        InvalidStatementError: It cannot be read, or lacks a column.
+        InvalidStatementError: The inventory cannot be read, or lacks a column.
     """
     try:
         if isinstance(inventory, str):
@@ -93,7 +93,7 @@ def inventoried_files(inventory: pa.Table | str, table_uri: str) -> pa.Table:
 
 
 def _root(table_uri: str) -> str:
-    """The root in the one spelling to which ``_without_spelling`` brings all."""
+    """The root in the canonical spelling of ``_without_spelling``."""
     scheme = scheme_of(table_uri)
     if scheme == "file":
         return str(local_path(table_uri)).rstrip("/")
@@ -101,7 +101,7 @@ def _root(table_uri: str) -> str:
 
 
 def _without_spelling(uris: pa.ChunkedArray) -> pa.ChunkedArray:
-    """``file:/x``, ``file:///x`` and ``/x`` as one; s3a as s3."""
+    """The URIs in one canonical spelling: ``file:/x``, ``file:///x`` and ``/x`` are the same; so are s3a and s3."""
     uris = pc.replace_substring_regex(uris, "^file:/+", "/")
     for alias, scheme in _ALIASES.items():
         uris = pc.replace_substring_regex(uris, f"^{alias}://", f"{scheme}://")
@@ -110,11 +110,11 @@ def _without_spelling(uris: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRange:
-    """The commits whose removed files are due.
+    """The commits whose removed files are due for deletion.
 
     Attributes:
-        start: The first one; later than ``end`` when there is none.
-        end: The newest commit that is older than the retention; -1 when there is none.
+        start: The first commit; later than ``end`` if none is due.
+        end: The newest commit older than the retention; -1 if there is no such commit.
     """
 
     start: int
@@ -137,7 +137,7 @@ def due_commits(store: LogStore, in_commit: InCommitTimestamps, cutoff: int) -> 
 
 
 def newest_due_commit(store: LogStore, in_commit: InCommitTimestamps, cutoff: int) -> int:
-    """The newest commit that is older than ``cutoff``; -1 when there is none."""
+    """The newest commit older than ``cutoff`` (milliseconds since the epoch); -1 if there is no such commit."""
     return _newest_at(store, monotonic_times(list_log(store).commits), in_commit, cutoff)
 
 
@@ -153,12 +153,12 @@ def _newest_at(store: LogStore, times: dict[int, int], in_commit: InCommitTimest
 
 
 def removed_files(store: LogStore, commits: CommitRange) -> pa.Table:
-    """The files that these commits removed, the deletion vectors that went with them, and their change data files.
+    """The files that these commits removed, with their deletion vectors and change data files.
 
-    A change data file and a deletion vector count as being as old as can be: their commits are older than the retention.
+    Change data files and deletion vectors get the oldest possible time: their commits are older than the retention.
 
     Raises:
-        CorruptLogError: A commit, or the place of a deletion vector, cannot be read.
+        CorruptLogError: A commit, or the location of a deletion vector, cannot be read.
     """
     pieces = [LISTED_FILE.empty_table()]
     for start in range(commits.start, commits.end + 1, _COMMITS_AT_ONCE):
@@ -183,9 +183,9 @@ def _or_zero(values: pa.ChunkedArray | None, rows: int) -> pa.Array | pa.Chunked
 
 
 def _logs_of_other_tables(store: LogStore, paths: pa.ChunkedArray) -> pa.Table:
-    """A log file of each other table below the root in which a path lies, as a listing would show it.
+    """A log file of each other table below the root that contains one of the paths, as a listing would show it.
 
-    A partition directory is taken for what its name says: to request a log in each would be the listing that is saved here.
+    A directory named like a partition is taken to be one: checking each for a log would cost the listing that is saved here.
     """
     directories = pc.replace_substring_regex(paths, "(?s)/?[^/]*$", "").unique().to_pylist()
     above = {parent for directory in directories for parent in _ancestors(directory) if "=" not in parent.rpartition("/")[2]}
@@ -197,12 +197,12 @@ def _logs_of_other_tables(store: LogStore, paths: pa.ChunkedArray) -> pa.Table:
 
 
 def _ancestors(directory: str) -> Iterable[str]:
-    """The directory and those above it, less the root."""
+    """The directory and its parents, without the root."""
     return accumulate(directory.split("/"), lambda parent, name: f"{parent}/{name}") if directory else ()
 
 
 def _last_vacuumed(store: LogStore) -> int:
-    """The last commit whose removed files are gone; -1 when nothing is known."""
+    """The last commit whose removed files have been deleted; -1 if unknown."""
     try:
         note = parse_json(store.read(LAST_VACUUM_INFO))[_NOTE_KEY]
     except (FileNotFoundError, ValueError, LookupError, TypeError):  # an unreadable file is ignored
@@ -211,6 +211,6 @@ def _last_vacuumed(store: LogStore) -> int:
 
 
 def record_vacuumed_version(store: LogStore, version: int) -> None:
-    """Remember that the files removed up to this commit are gone; a note of a later one stays."""
+    """Record that the files removed up to this commit have been deleted; a record of a later commit is kept."""
     if version > _last_vacuumed(store):
         store.write(LAST_VACUUM_INFO, json.dumps({_NOTE_KEY: version}, separators=(",", ":")).encode())

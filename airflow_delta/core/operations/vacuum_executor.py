@@ -1,4 +1,4 @@
-"""Where the files of a vacuum are listed and deleted: in this process, or elsewhere."""
+"""Listing and deleting the files of a vacuum, in this process or elsewhere."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 class VacuumExecutor(Protocol):
-    """Lists and deletes the files of a vacuum. Which files are deleted is decided by the vacuum."""
+    """Lists and deletes files for a vacuum, which decides which files to delete."""
 
     def list_files(self, snapshot: Snapshot) -> pa.Table:
-        """Every file below the root, at any depth, hidden ones too: columns ``LISTED_FILE``, in no order.
+        """Every file below the root, at any depth, including hidden ones: columns ``LISTED_FILE``, in any order.
 
-        A file that is left out is kept; no file may appear older than it is.
+        A file missing from the result is kept. No file may appear older than it is.
         """
         ...
 
@@ -28,8 +28,8 @@ class VacuumExecutor(Protocol):
         """Delete these files, paths below the root; a failure does not stop the deletion of others.
 
         Raises:
-            VacuumIncompleteError: Some are left.
-            StorageAccessError: The storage refuses to delete any.
+            VacuumIncompleteError: Some files were not deleted.
+            StorageAccessError: The storage denies deleting any file.
         """
         ...
 
@@ -38,11 +38,11 @@ class LocalVacuumExecutor:
     """Lists and deletes in this process, through the table's store."""
 
     def list_files(self, snapshot: Snapshot) -> pa.Table:
-        """One flat listing."""
+        """List with one flat listing."""
         return list_files_below_root(snapshot.store)
 
     def delete(self, store: LogStore, paths: pa.Array) -> None:
-        """Delete many at once."""
+        """Delete many files per request."""
         if failed := delete_in_bulk(store, paths):
             raise vacuum_incomplete(store.table_uri, paths, failed)
 
@@ -50,7 +50,7 @@ class LocalVacuumExecutor:
 def vacuum_incomplete(
     table: str, paths: pa.Array, failed: Sequence[FailedDelete]
 ) -> VacuumIncompleteError | StorageAccessError:
-    """The error for the paths that were not deleted; where the storage refused all, its refusal."""
+    """The error for the paths that were not deleted; if the storage denied all, its ``StorageAccessError``."""
     if refusal := refusal_of_all(table, paths, failed):
         return refusal
     left = sum(failure.number for failure in failed)

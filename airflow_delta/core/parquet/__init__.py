@@ -1,1 +1,1 @@
-"""What Parquet files say of themselves in their footers."""
+"""Low-level Parquet: footers, Bloom filters, Thrift's compact protocol."""

@@ -1,4 +1,4 @@
-"""Parquet's Bloom filters (split blocks, XXH64): whether a column chunk may hold a value.
+"""Parquet's Bloom filters (split block, XXH64), which show whether a column chunk may contain a value.
 
 Specification: apache/parquet-format, BloomFilter.md, and BloomFilterHeader of src/main/thrift/parquet.thrift.
 """
@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from airflow_delta.core.parquet.compact_protocol import I32, STRUCT, Field, read_struct_until, struct_bytes
 
 MOST_FILTER_BYTES: Final = 8 << 20
-"""A larger filter is not read, and none is written: one of this size tells two million values apart."""
+"""Larger filters are neither read nor written: a filter of this size suffices for two million distinct values."""
 
 MOST_HEADER_BYTES: Final = 64
-"""The headers of all known writers take less than half of it."""
+"""Headers of all known writers take less than half of this."""
 
 _NUM_BYTES, _ALGORITHM, _HASH, _COMPRESSION = 1, 2, 3, 4
 _BLOCK_BYTES, _WORD_BYTES = 32, 8
@@ -30,11 +30,11 @@ _SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """Values as filters are asked for them: arrays of ``uint64`` with an element for each value, NULL where it is no value.
+    """Values prepared for lookup: arrays of ``uint64`` with an element for each value, NULL for impossible values.
 
     Attributes:
-        places: What chooses the block of a value: the upper half of its hash.
-        masks: For each word of the block the bits that the value sets there.
+        places: Selects the block of a value: the upper half of its hash.
+        masks: For each word of the block, the bits that the value sets.
     """
 
     places: pa.UInt64Array
@@ -42,7 +42,7 @@ class Probes:
 
     @classmethod
     def of(cls, hashes: pa.UInt64Array) -> Probes:
-        """Those of values with these hashes (``xx_hash``)."""
+        """The probes for values with these hashes (``xx_hash``)."""
         low = pc.bit_wise_and(hashes, _number((1 << 32) - 1)).cast(pa.uint32())
         bits = [_bit_of_lane(low, salt) for salt in _SALTS]
         pairs = zip(bits[::2], bits[1::2], strict=True)
@@ -58,18 +58,18 @@ class BloomFilter:
     """The filter of a column chunk.
 
     Attributes:
-        words: Its bits, ``uint64``, four to a block.
+        words: The bits as ``uint64``, four words to a block.
     """
 
     words: pa.UInt64Array
 
     @classmethod
     def parse(cls, content: bytes) -> BloomFilter:
-        """The filter from its header on.
+        """Parse a filter, starting with its header.
 
         Raises:
-            ValueError: It is of another kind than is known, too large or incomplete, or says that the chunk is empty: then it
-                says nothing that a reader should rely on.
+            ValueError: The filter is of an unknown kind, too large or incomplete, or claims that the chunk is empty, which
+                readers should not rely on.
         """
         size, start = filter_size(content)
         bits = pa.py_buffer(content[start : start + size])
@@ -81,7 +81,7 @@ class BloomFilter:
         return cls(words)
 
     def holds(self, probes: Probes) -> pa.BooleanArray:
-        """For each of the values whether the chunk may hold it; what is NULL it never holds."""
+        """For each value whether the chunk may contain it; false for NULL."""
         blocks = len(self.words) // _WORDS
         first = pc.multiply(pc.shift_right(pc.multiply(probes.places, _number(blocks)), _number(32)), _number(_WORDS))
         found = (
@@ -92,10 +92,10 @@ class BloomFilter:
 
 
 def filter_size(content: bytes) -> tuple[int, int]:
-    """Bytes of a filter's bits, and where in the content, that begins with its header, they begin.
+    """Size in bytes of a filter's bits, and their offset in the content, which begins with the header.
 
     Raises:
-        ValueError: The header is none that is known here, or says too much.
+        ValueError: The header is of an unknown form, or the size is too large.
     """
     header, end = read_struct_until(content[:MOST_HEADER_BYTES])
     if _NUM_BYTES not in header or header[_NUM_BYTES].kind != I32:
@@ -109,16 +109,16 @@ def filter_size(content: bytes) -> tuple[int, int]:
 
 
 def read_filter(read_at: Callable[[int, int], bytes], start: int, length: int | None, end: int) -> bytes:
-    """The bytes of a filter that a footer names, header included; by one request where the footer says its length, else by two.
+    """The bytes of a filter, header included; takes one request if the footer states its length, else two.
 
     Args:
-        read_at: Gives so many bytes of the file, from an offset on.
-        start: Where the filter begins, as the footer says.
-        length: Its bytes, as the footer says; None where it does not.
-        end: Where the footer begins.
+        read_at: Reads (nbytes, offset) from the file.
+        start: Offset of the filter, from the footer.
+        length: Length in bytes, from the footer; None if it has none.
+        end: Offset of the footer.
 
     Raises:
-        ValueError: No filter lies there, or one of another length. Also what ``read_at`` raises.
+        ValueError: There is no filter at this place, or it has another length. Also whatever ``read_at`` raises.
     """
     if start < _MAGIC_BYTES or not 0 < (length or 1) <= min(MOST_HEADER_BYTES + MOST_FILTER_BYTES, end - start):
         raise ValueError(f"no Bloom filter can lie at {start}")
@@ -133,13 +133,13 @@ def read_filter(read_at: Callable[[int, int], bytes], start: int, length: int | 
 
 
 def _header(size: int) -> bytes:
-    """The only header that is known: split blocks, XXH64, not compressed. Any other might put the bits elsewhere."""
+    """The only supported header: split block, XXH64, uncompressed. Any other might place the bits elsewhere."""
     first = Field(STRUCT, {1: Field(STRUCT, {})})
     return struct_bytes({_NUM_BYTES: Field(I32, size), _ALGORITHM: first, _HASH: first, _COMPRESSION: first})
 
 
 def _bit_of_lane(keys: pa.UInt32Array, salt: int) -> pa.UInt64Array:
-    """The bit that each key sets in the 32 bits of one lane."""
+    """The bit that each key sets in the 32-bit lane."""
     chosen = pc.shift_right(pc.multiply(keys, pa.scalar(salt, pa.uint32())), pa.scalar(27, pa.uint32()))
     return pc.shift_left(_number(1), chosen.cast(pa.uint64()))
 

@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, which the footers of Parquet files are written in: values read of any struct, and written again.
+"""Thrift's compact protocol, in which footers of Parquet files are encoded: reads values of any struct, and writes them.
 
 Specification: apache/thrift, doc/specs/thrift-compact-protocol.md.
 """
@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
-"""Kinds of values; as a field's kind, the first two are its value, too."""
+"""Kinds of values; for a field, the first two also are its value."""
 
 _MOST_LEVELS = 32
 _LONG_LIST = 15
 _DOUBLE_BYTES = 8
 _MOST_BITS = 64
 _SIZES = {TRUE: 0, FALSE: 0, I8: 1, DOUBLE: _DOUBLE_BYTES}
-"""Bytes of a field's value."""
+"""Bytes of a field's value, for kinds of fixed size."""
 _MOST_FIELD = (1 << 15) - 1
 _MOST_ITEMS = 1 << 22
-"""Of all lists together, where only parts of a stranger's structs are wanted: some seconds."""
+"""Most items of all lists together, when only parts of untrusted structs are read: takes a few seconds."""
 _HEADS = bytes(step << 4 | kind for step in range(1, 16) for kind in (I16, I32, I64))
 _INTEGERS = re.compile(rb"(?:[" + re.escape(_HEADS) + rb"][\x80-\xff]*[\x00-\x7f])*")
-"""As many fields that hold integers as follow each other."""
+"""Matches consecutive fields with integer values."""
 
 
 class Field(NamedTuple):
@@ -34,23 +34,23 @@ class Field(NamedTuple):
 
 
 class Items(NamedTuple):
-    """A list: its values are all of one kind."""
+    """A list, whose values all have the same kind."""
 
     kind: int
     values: list[Any]
 
 
 Struct: TypeAlias = dict[int, Field]
-"""By the numbers of the fields."""
+"""Fields by field number."""
 
 
 class Wanted(NamedTuple):
-    """What is read of a struct; all else is passed over.
+    """What to read of a struct; everything else is skipped.
 
     Attributes:
-        fields: The numbers of fields, each with what is read of its struct; None for a plain value, or a list of them. Of a
-            struct or a list that is there instead, a stranger's of any size, only the kind is known; its value is None.
-        lists: The kind of the items of lists, by field: other readers take it for granted, whatever the list says itself.
+        fields: Field numbers, each with what to read of its struct; None for a plain value, or a list of them. If a struct or a
+            list is found instead, only its kind is kept, with the value None, as it may be of any size.
+        lists: Expected kind of the items of lists, by field; other readers rely on it, whatever the list itself says.
     """
 
     fields: Mapping[int, Wanted | None]
@@ -58,16 +58,16 @@ class Wanted(NamedTuple):
 
 
 def read_struct(content: bytes, start: int = 0) -> Struct:
-    """The struct that begins there.
+    """The struct that begins at ``start``.
 
     Raises:
-        ValueError: There is none, or one with a kind of value that Parquet does not use.
+        ValueError: There is no struct, or it contains a kind of value that Parquet does not use.
     """
     return read_struct_until(content, start)[0]
 
 
 def read_struct_until(content: bytes, start: int = 0) -> tuple[Struct, int]:
-    """The struct that begins there, and where it ends. Raises as ``read_struct``."""
+    """The struct that begins at ``start``, and the offset of its end. Raises as ``read_struct``."""
     reader = _Reader(content, start)
     try:
         return reader.struct(0), reader.position
@@ -76,16 +76,16 @@ def read_struct_until(content: bytes, start: int = 0) -> tuple[Struct, int]:
 
 
 def nested_structs(content: bytes, path: Sequence[int], wanted: Wanted) -> Iterator[tuple[int, Struct]]:
-    """The structs of the innermost lists, one after the other, each with its place in its list.
+    """The structs of the innermost lists, one after the other, each with its index in its list.
 
     Args:
         content: The outermost struct.
-        path: The field of a list of structs; of these, the field of such a list, and so on. Whatever lists lie beside them are
-            lists of structs, too.
-        wanted: What is read of the structs.
+        path: Field of a list of structs; in those, field of another such list, and so on. Other lists beside them must be lists
+            of structs, too.
+        wanted: What to read of the structs.
 
     Raises:
-        ValueError: As ``read_struct``; or a list has items of another kind than it is known to have, or all have too many.
+        ValueError: As ``read_struct``; or a list has items of an unexpected kind, or there are too many items.
     """
     try:
         yield from _Reader(content, 0, _MOST_ITEMS).nested(path, wanted)
@@ -94,7 +94,7 @@ def nested_structs(content: bytes, path: Sequence[int], wanted: Wanted) -> Itera
 
 
 def struct_bytes(struct: Struct) -> bytes:
-    """The struct as ``read_struct`` reads it."""
+    """Encode the struct, the reverse of ``read_struct``."""
     out = bytearray()
     _write_struct(out, struct)
     return bytes(out)
@@ -104,7 +104,7 @@ class _Reader:
     def __init__(self, content: bytes, start: int, most_items: int | None = None) -> None:
         self._content = content
         self._at = start
-        self._left = len(content) if most_items is None else most_items  # an item has at least a byte
+        self._left = len(content) if most_items is None else most_items  # an item takes at least a byte
 
     @property
     def position(self) -> int:
@@ -141,7 +141,7 @@ class _Reader:
         return struct
 
     def _fields(self) -> Iterator[tuple[int, int]]:
-        """Number and kind of each field; behind each, its value is to be read or passed."""
+        """Number and kind of each field; after each, the caller must read or skip its value."""
         number, content = 0, self._content
         while head := content[self._at]:
             self._at += 1
@@ -164,7 +164,7 @@ class _Reader:
 
     def _value(self, kind: int, level: int, wanted: Wanted | None = None, items: int | None = None) -> Any:
         match kind:
-            case 1 | 2 | 3:  # truth values, and bytes, of a list
+            case 1 | 2 | 3:  # booleans and bytes in a list
                 return self._byte()
             case 4 | 5 | 6:
                 return self._signed()
@@ -181,7 +181,7 @@ class _Reader:
         raise ValueError(f"a value of the kind {kind}")
 
     def _pass(self, kind: int, level: int, items: int | None = None) -> None:
-        """Go on behind a field's value."""
+        """Skip a field's value."""
         if I16 <= kind <= I64:
             while self._content[self._at] > 0x7F:  # noqa: PLR2004 - the highest bit says that more follow
                 self._at += 1

@@ -1,8 +1,8 @@
-"""The footer of a Parquet file that anybody may have written, and which of its statistics Arrow can be asked for.
+"""The footer of an untrusted Parquet file, and which of its statistics Arrow may be asked for.
 
-Arrow (26) raises nothing but ends the process when it is asked for the statistics, or even for the description, of a column
-chunk that has bounds of another length than the values, or histograms of other levels, than its column. Where it reads rows it
-looks at them, too, but then it raises. So the bytes are looked at before.
+Arrow (26) aborts the process instead of raising when it is asked for the statistics, or just the description, of a column chunk
+whose bounds do not have the length of its values, or whose histograms do not match the column's levels. When reading rows it
+evaluates them, too, but raises then. So the bytes are checked first.
 
 Specification: apache/parquet-format, src/main/thrift/parquet.thrift.
 """
@@ -19,16 +19,16 @@ import pyarrow.parquet as pq
 from airflow_delta.core.parquet.compact_protocol import BINARY, I32, I64, STRUCT, Struct, Wanted, nested_structs
 
 NOT_UNDERSTOOD: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What looking into a footer may raise that is not as it should be."""
+"""What parsing an invalid footer may raise."""
 
-_END_BYTES = 8  # the length of the footer, and the magic bytes
-_FIRST_BYTES = 64 << 10  # read at once: most footers are shorter
-_MOST_BYTES = 32 << 20  # some five seconds; half a minute of a footer that is made for it
+_END_BYTES = 8  # length of the footer, and magic bytes
+_FIRST_BYTES = 64 << 10  # bytes read at first; most footers are shorter
+_MOST_BYTES = 32 << 20  # bytes; takes about five seconds, or half a minute for a maliciously made footer
 
 _ROW_GROUPS, _COLUMNS = 4, 1
 _META_DATA, _CRYPTO = 3, 8  # of ColumnChunk
 _TYPE, _STATISTICS, _SIZE_STATISTICS = 1, 12, 16  # of ColumnMetaData
-_BOUNDS = (1, 2, 5, 6)  # of Statistics; the first two only count where the footer says no order of values
+_BOUNDS = (1, 2, 5, 6)  # of Statistics; the first two only count if the footer has no column orders
 _TEXT_BYTES, _REPETITION_LEVELS, _DEFINITION_LEVELS = 1, 2, 3  # of SizeStatistics
 
 _WANTED = Wanted(
@@ -42,7 +42,7 @@ _WANTED = Wanted(
                     dict.fromkeys((_TEXT_BYTES, _REPETITION_LEVELS, _DEFINITION_LEVELS)),
                     {_REPETITION_LEVELS: I64, _DEFINITION_LEVELS: I64},
                 ),
-                17: Wanted({}, {2: I32}),  # statistics of places
+                17: Wanted({}, {2: I32}),  # geospatial statistics
             },
             {2: I32, 3: BINARY, 8: STRUCT, 13: STRUCT},
         ),
@@ -51,17 +51,17 @@ _WANTED = Wanted(
 PHYSICAL_TYPES: Final = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _BYTE_ARRAY: Final = PHYSICAL_TYPES.index("BYTE_ARRAY")
 _WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
-"""Bytes of a value, by the type."""
+"""Bytes of a value, by physical type."""
 
 
 class Leaf(NamedTuple):
-    """A column that holds values.
+    """A leaf column.
 
     Attributes:
         type: Its physical type, as Parquet numbers it.
-        length: Bytes of a value of ``FIXED_LEN_BYTE_ARRAY``.
-        repetition: The greatest level of repetition.
-        definition: The greatest level of definition.
+        length: Bytes of a ``FIXED_LEN_BYTE_ARRAY`` value.
+        repetition: Maximum repetition level.
+        definition: Maximum definition level.
     """
 
     type: int
@@ -70,7 +70,7 @@ class Leaf(NamedTuple):
     definition: int
 
     def has_readable_statistics(self, described: Struct) -> bool:
-        """Whether the statistics in a ColumnMetaData, if any, are of this column."""
+        """Whether the statistics in a ColumnMetaData, if any, match this column."""
         width = _WIDTHS.get(self.type, None if self.type == _BYTE_ARRAY else self.length)
         bounds: Struct = described[_STATISTICS].value if _STATISTICS in described else {}
         sizes: Struct = described[_SIZE_STATISTICS].value if _SIZE_STATISTICS in described else {}
@@ -89,7 +89,7 @@ class ForeignFooter:
 
     Attributes:
         content: Its bytes.
-        metadata: What Arrow makes of them. Of the chunks of its columns nothing is to be requested but of readable ones.
+        metadata: Arrow's parsed form. Column chunks may only be accessed for leaf columns that are not ``unreadable``.
     """
 
     content: bytes
@@ -97,7 +97,7 @@ class ForeignFooter:
 
     @classmethod
     def read(cls, source: pa.NativeFile) -> ForeignFooter:
-        """That of a file, by one or two requests. Raises what Arrow raises for a file without one."""
+        """Read the footer of a file, by one or two requests. Raises what Arrow raises for a file without a footer."""
         size = source.size()
         tail = source.read_at(min(size, _FIRST_BYTES), max(0, size - _FIRST_BYTES))
         length = int.from_bytes(tail[-_END_BYTES:-4], "little") + _END_BYTES
@@ -108,10 +108,10 @@ class ForeignFooter:
 
     @cached_property
     def unreadable(self) -> frozenset[int]:
-        """The numbers of the leaf columns whose statistics are broken in some row group: for Arrow they are not to be read."""
+        """Indexes of the leaf columns with broken statistics in some row group, which Arrow must not be asked for."""
         schema = self.metadata.schema
         leaves = [_leaf(schema.column(number)) for number in range(self.metadata.num_columns)]
-        readable = [0] * len(leaves)  # row groups
+        readable = [0] * len(leaves)  # number of row groups
         try:
             if len(self.content) > _MOST_BYTES:
                 raise ValueError("looking at it would take too long")

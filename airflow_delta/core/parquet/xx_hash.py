@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MOST_BYTES: Final = 512
-"""Longer values are not hashed: work grows with the length, and rows are not looked up by them."""
+"""Longer values are not hashed: the work grows with the length, and such values are rarely looked up."""
 
 Lane: TypeAlias = Callable[[int, int], pa.UInt64Array]
-"""Of every value so many bytes from an offset on, as a number."""
+"""Reads, from every value, a number of bytes from an offset on, as an integer."""
 
 _PRIMES = (
     0x9E3779B185EBCA87,
@@ -33,7 +33,7 @@ def hashes(values: pa.Array) -> pa.UInt64Array:
     """The hash of each value; NULL where the value is NULL.
 
     Args:
-        values: ``uint32`` or ``uint64``, hashed as their bytes from the lowest on, or ``binary``.
+        values: ``uint32`` or ``uint64``, hashed as little-endian bytes, or ``binary``.
 
     Raises:
         ValueError: A value is longer than ``MOST_BYTES``.
@@ -54,7 +54,7 @@ def hashes(values: pa.Array) -> pa.UInt64Array:
 
 
 def _lanes(values: pa.Array) -> Lane:
-    """Those of values of one length."""
+    """The lanes of values of equal length."""
 
     def lane(offset: int, width: int) -> pa.UInt64Array:
         parts = pc.binary_slice(values, offset, offset + width).cast(pa.binary(width))
@@ -64,7 +64,7 @@ def _lanes(values: pa.Array) -> Lane:
 
 
 def _hashed(size: int, count: int, lane: Lane) -> pa.UInt64Array:
-    """The hashes of so many values of one size."""
+    """The hashes of ``count`` values, each of ``size`` bytes."""
     one, two, three, four, five = _PRIMES
     at = 0
     if size >= _STRIPE:

@@ -1,6 +1,6 @@
-"""Predicates: parsed from Spark SQL, decided for files from the log, applied to rows exactly.
+"""Predicates: parsed from Spark SQL, evaluated on files from the log's metadata, applied to rows exactly.
 
-The SQL parser is loaded when there is something to parse: DAG files, and tasks that only look at a log, do not wait for it.
+The SQL parser is imported on first use, so that DAG files, and tasks that only read a log, do not load it.
 """
 
 from importlib import import_module
@@ -67,7 +67,7 @@ __all__ = [
 
 
 def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str = "UTC") -> Expression:
-    """The predicate that ``sql`` says about rows of ``schema``; see ``parse``."""
+    """The predicate in ``sql`` on rows of ``schema``; see ``parse``."""
     parsed: Expression = import_module("airflow_delta.core.predicate.parse").parse_predicate(
         sql, schema, table, time_zone=time_zone
     )
@@ -75,7 +75,7 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
 
 
 def named_columns(sql: str) -> frozenset[tuple[str, ...]] | None:
-    """Paths of the columns that the expression names; None when they are unknown."""
+    """Paths of the columns that the expression names; None if unknown."""
     paths: frozenset[tuple[str, ...]] | None = import_module("airflow_delta.core.predicate.expression_columns").named_columns(
         sql
     )

@@ -1,7 +1,7 @@
-"""Evaluates a predicate for the rows of each file without opening one: partition values exactly, statistics as bounds.
+"""Evaluates a predicate on files without opening them: partition values exactly, statistics as bounds.
 
-For each leaf two questions are decided for all files at once: may it be TRUE for some row, and may it be anything else for some
-row. AND, OR and the answers follow from these; a wrong "may" costs time, never a row.
+For each leaf of the predicate two questions are answered for all files at once: may it be TRUE for some row, and may it be
+anything else for some row. AND, OR and the verdicts follow from that; a wrong "may" costs time, but never loses a row.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ Verdicts: TypeAlias = pa.Int8Array
 """One of ``NO``, ``MAYBE``, ``ALL`` for each file."""
 
 NO: Final = 0
-"""No row of the file is selected."""
+"""No row of the file satisfies the predicate."""
 MAYBE: Final = 1
-"""Some may be, some may not."""
+"""Some rows may satisfy it, others may not."""
 ALL: Final = 2
-"""Every row of the file is selected."""
+"""Every row of the file satisfies it."""
 
 _MAX_RANGES = 32
-"""A longer IN list is looked at as this many ranges."""
+"""A longer IN list is evaluated as this many ranges."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Arrays of booleans without NULL, an element for each file."""
+    """Boolean arrays without NULL, with an element for each file."""
 
     may_hold: Any
     may_fail: Any
 
 
 def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, partition_columns: Iterable[str]) -> Verdicts:
-    """What the predicate is for the rows of each file.
+    """The predicate's verdict for the rows of each file.
 
     Args:
         expression: The predicate, as ``parse_predicate`` made it for this schema.
@@ -74,7 +74,7 @@ def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, 
     on_partitions = partition_part(expression, partitions)
     if on_partitions in (expression, TRUE):
         return _verdicts(expression, files, schema, partitions)
-    # Statistics are the dear part: they are parsed for the files only that are left then.
+    # Parsing statistics is expensive, so it is only done for the files left.
     verdicts = _verdicts(on_partitions, files, schema, partitions)
     is_open = pc.not_equal(verdicts, NO)
     rest = files.select(["partition_values", "stats"]).filter(is_open)
@@ -82,7 +82,7 @@ def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, 
 
 
 def filter_files(expression: Expression, files: pa.Table, schema: StructType, partition_columns: Iterable[str]) -> pa.Table:
-    """The files that may hold a selected row. Arguments and errors as of ``evaluate_files``."""
+    """The files that may have a row that satisfies the predicate. Arguments and errors as of ``evaluate_files``."""
     return files.filter(pc.not_equal(evaluate_files(expression, files, schema, partition_columns), NO))
 
 
@@ -152,7 +152,7 @@ def _from_bounds(leaf: Any, bounds: ColumnBounds, *, negated: bool) -> _Answer:
 
 
 def _certainties(leaf: Any, bounds: ColumnBounds, never: Any) -> tuple[Any, Any]:
-    """Whether the leaf is TRUE for every value of the column that is not NULL, and whether it is FALSE for every one."""
+    """Whether the leaf is certainly TRUE, and whether it is certainly FALSE, for every value that is not NULL."""
     match leaf:
         case Comparison(operator, _, literal):
             operator = "=" if operator == "<=>" else operator
@@ -184,7 +184,7 @@ def _certainly(operator: str, bounds: ColumnBounds, value: pa.Scalar) -> Any:
 
 
 def _certainly_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: Any) -> Any:
-    """One value only, and it is in the list."""
+    """Whether there is only one value, and it is in the list."""
     items = [arrow_scalar(literal) for literal in literals if literal.value is not None]
     if not items or items[0].type != bounds.low.type:
         return never
@@ -193,7 +193,7 @@ def _certainly_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: An
 
 
 def _certainly_not_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: Any) -> Any:
-    """Every value of the list lies outside the bounds; a long list is taken as ranges of neighbors."""
+    """Whether every value of the list lies outside the bounds; a long list is taken as ranges of neighboring values."""
     known = [literal for literal in literals if literal.value is not None]
     if any(literal.value != literal.value for literal in known):
         return never

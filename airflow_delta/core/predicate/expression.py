@@ -1,7 +1,7 @@
 """Predicates as values: a closed list of shapes, and ``Opaque`` for everything else.
 
-Their meaning is Spark SQL's: three-valued, and with NaN equal to itself and above every other number. A row is selected when
-the predicate is TRUE for it; FALSE and NULL do not select.
+They have Spark SQL's meaning: three-valued, and with NaN equal to itself and above every other number. A row is selected if the
+predicate is TRUE; not if it is FALSE or NULL.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from airflow_delta.core.schema.data_types import BOOLEAN, DataType, StructField
 Operator: TypeAlias = OneOf["=", "!=", "<", "<=", ">", ">=", "<=>"]
 
 NEGATED: dict[str, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-"""The operator that is TRUE where this one is FALSE; both are NULL for NULL."""
+"""The negation of each operator: TRUE where the other is FALSE; both are NULL for NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by the name the schema gives it, or what lies inside a struct column.
+    """A column, by its name in the schema, or a nested field of a struct column.
 
     Attributes:
         members: Names of the nested fields, outermost first; empty for the column itself.
@@ -32,16 +32,16 @@ class Column:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The name and the members."""
+        """The column's name, followed by ``members``."""
         return (self.name, *self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant; one of type boolean is a predicate of its own (TRUE, FALSE, NULL).
+    """A constant; a boolean one is a predicate by itself (TRUE, FALSE, NULL).
 
     Attributes:
-        value: As Arrow's ``as_py`` gives it, instants with a zone; None is NULL.
+        value: As from Arrow's ``as_py``; instants have a zone; None is NULL.
     """
 
     value: Any
@@ -50,7 +50,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column against a constant that is not NULL (except with ``<=>``)."""
+    """A column compared to a constant that is not NULL (except with ``<=>``)."""
 
     operator: Operator
     column: Column
@@ -59,7 +59,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A column against constants of the column's type; NULL among them makes every miss NULL."""
+    """A column compared to constants of its type; if one of them is NULL, the result is NULL instead of FALSE."""
 
     column: Column
     values: tuple[Literal, ...]
@@ -67,14 +67,14 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """Whether the column is NULL; never NULL itself."""
+    """Whether the column is NULL; the result is never NULL."""
 
     column: Column
 
 
 @dataclass(frozen=True, slots=True)
 class StartsWith:
-    """A string column against its first characters: ``LIKE 'prefix%'``."""
+    """A string column compared to a prefix: ``LIKE 'prefix%'``."""
 
     column: Column
     prefix: str
@@ -82,32 +82,32 @@ class StartsWith:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """TRUE when all are; none at all is TRUE."""
+    """TRUE if all operands are; TRUE without operands."""
 
     operands: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """TRUE when one is; none at all is FALSE."""
+    """TRUE if one operand is; FALSE without operands."""
 
     operands: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """TRUE when the operand is FALSE; NULL stays NULL."""
+    """TRUE if the operand is FALSE; NULL stays NULL."""
 
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A predicate that only Spark can decide: it may be anything for any row.
+    """A predicate that only Spark can evaluate: here it may be anything for any row.
 
     Attributes:
         text: The SQL.
-        columns: What it refers to.
+        columns: The columns that it refers to.
     """
 
     text: str
@@ -124,23 +124,23 @@ TRUE, FALSE = Literal(True), Literal(False)
 
 
 def conjunction(operands: Iterable[Expression]) -> Expression:
-    """All of them; TRUE for none."""
+    """AND of the operands; TRUE without operands."""
     return _joined(operands, And, neutral=TRUE, absorbing=FALSE)
 
 
 def disjunction(operands: Iterable[Expression]) -> Expression:
-    """At least one of them; FALSE for none."""
+    """OR of the operands; FALSE without operands."""
     return _joined(operands, Or, neutral=FALSE, absorbing=TRUE)
 
 
 def range_predicate(field: StructField, low: Any, high: Any) -> Expression:
-    """Whether a top-level column lies between two values, both included: what rows with such keys can match.
+    """Whether a top-level column lies between two values, both included: the values that matching rows can have.
 
     Args:
         field: The column.
-        low: Least value, as Arrow's ``as_py`` gives it.
-        high: Greatest value; both None when there is no value at all (no rows, or NULLs only, which match nothing: FALSE).
-            One None leaves that side open.
+        low: Minimum, as from Arrow's ``as_py``.
+        high: Maximum, likewise. Both None: there are no values (no rows, or only NULLs, which match nothing), so the result is
+            FALSE. One None leaves that side open.
     """
     if low is None and high is None:
         return FALSE
@@ -164,28 +164,28 @@ def _joined(operands: Iterable[Expression], kind: type[And | Or], *, neutral: Li
 
 
 def decidable_columns(expression: Expression) -> frozenset[Column]:
-    """The columns that statistics can decide: those of leaves that are not opaque, with their nested paths."""
+    """The columns that statistics can decide: those of leaves that are not opaque, with nested paths."""
     return frozenset(leaf.column for leaf in _leaves(expression) if not isinstance(leaf, Opaque | Literal))
 
 
 def referenced_columns(expression: Expression) -> frozenset[str]:
-    """The names of the table's columns that decide the predicate, opaque parts included."""
+    """Names of the table's columns that the predicate depends on, including its opaque parts."""
     opaque = frozenset(column.name for leaf in _leaves(expression) if isinstance(leaf, Opaque) for column in leaf.columns)
     return opaque | {column.name for column in decidable_columns(expression)}
 
 
 def is_exact(expression: Expression) -> bool:
-    """Whether nothing in it is opaque, so that it can be decided for each row here."""
+    """Whether the predicate has no opaque part, so that it can be evaluated on each row here."""
     return not any(isinstance(leaf, Opaque) for leaf in _leaves(expression))
 
 
 def number_of_leaves(expression: Expression) -> int:
-    """How many comparisons and the like it is made of."""
+    """Number of leaves, such as comparisons."""
     return sum(1 for _ in _leaves(expression))
 
 
 def is_partition_only(expression: Expression, partition_columns: Iterable[str]) -> bool:
-    """Whether partition columns alone decide it, so that it selects whole files (an opaque one too, once Spark decided it)."""
+    """Whether only partition columns decide it, so that it selects whole files (also if opaque, once Spark decided it)."""
     return referenced_columns(expression) <= set(partition_columns)
 
 
@@ -204,18 +204,18 @@ def _leaves(expression: Expression) -> Iterator[Leaf | Opaque | Literal]:
 
 
 def partition_part(expression: Expression, partition_columns: Iterable[str]) -> Expression:
-    """The strongest predicate on partition columns that holds for every selected row: other leaves become TRUE."""
+    """The strongest predicate on partition columns that every selected row satisfies; other leaves become TRUE."""
     columns = set(partition_columns)
     return _weakened(with_negation_at_leaves(expression), lambda leaf: is_partition_only(leaf, columns))
 
 
 def exact_part(expression: Expression) -> Expression:
-    """The strongest predicate that holds for every selected row and that is decided here: opaque leaves become TRUE."""
+    """The strongest predicate without opaque parts that every selected row satisfies; opaque leaves become TRUE."""
     return _weakened(with_negation_at_leaves(expression), is_exact)
 
 
 def with_negation_at_leaves(expression: Expression) -> Expression:
-    """An equivalent predicate where ``Not`` stands only before a leaf that has no negation of its own, or an opaque one."""
+    """An equivalent predicate with ``Not`` only directly before opaque leaves, and leaves without a negation of their own."""
     match expression:
         case And(operands):
             return conjunction(map(with_negation_at_leaves, operands))

@@ -1,17 +1,17 @@
 """What the statistics of files guarantee about the columns of a predicate.
 
-The statistics are JSON texts in the log, one for each file: they are parsed in bulk, only for the columns requested, and
-trusted only as far as every known writer keeps them:
+The statistics are JSON texts in the log, one for each file. They are parsed in bulk, only for the columns requested, and
+trusted only as far as every known writer gets them right:
 
-- A timestamp is cut to the millisecond.
-- The maximum of floats leaves NaN out with some writers, and NaN is the greatest value.
-- A long string is cut; its maximum is a bound, not a value.
-- A decimal of many digits went through a double with some writers. deltalake cuts whole ones to 64 bits.
-- NULLs of lists and maps are counted by some as those of their elements. deltalake before 2026-07 counts the NULLs of elements,
+- Timestamps are truncated to milliseconds.
+- Some writers leave NaN, the greatest value, out of the maximum of floats.
+- Long strings are truncated; their maximum is a bound, not a value.
+- Some writers convert decimals of many digits to double. deltalake cuts integral ones to 64 bits.
+- Some writers count NULLs of lists and maps as those of their elements. deltalake before 2026-07 reports the NULLs of elements,
   keys and values as those of the columns ``item``, ``key`` and ``value``.
-- A column with bounds has a value, whatever the number of its NULLs is; bounds in the wrong order are ignored.
-- What a float's digits say is near the float, so near the double that a widened column makes of it.
-- Anything may be missing, or be no JSON at all. Then nothing is known; it is never an error.
+- A column with bounds has a value, whatever its NULL count is; bounds in the wrong order are ignored.
+- The digits of a float are only close to the float, and so to the double in a widened column.
+- Anything may be missing or invalid. Then nothing is known; it is never an error.
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
 """
@@ -52,7 +52,7 @@ from airflow_delta.core.schema.lenient_parsing import (
 )
 
 _ROWS_OF_SLICE = 1 << 16
-_BYTES_OF_SLICE = 64 << 20  # of texts on average: those of one slice are joined, and Arrow joins no more than 2 GiB
+_BYTES_OF_SLICE = 64 << 20  # bytes of texts, on average; the texts of a slice are joined, and Arrow joins at most 2 GiB
 _MILLISECOND = 1_000
 _DIGITS_OF_DOUBLE = 15
 _SLACK_OF_DOUBLE = 1e-15
@@ -60,7 +60,7 @@ _SLACK_OF_FLOAT = 1e-6
 _SMALLEST_FLOAT = 1e-44
 _LONG_LIMIT = float(1 << 63)
 _TYPE_CHANGES = "delta.typeChanges"
-_COUNTED_ELEMENTS = {(name,) for name in ("item", "element", "key", "value")}  # paths under which NULLs of elements are counted
+_COUNTED_ELEMENTS = {(name,) for name in ("item", "element", "key", "value")}  # under which element NULLs are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +68,11 @@ class ColumnBounds:
     """What is known about one column in each file; arrays with an element for each file.
 
     Attributes:
-        low: No value is less; NULL where that is not known. None when it is known of no file (a type without an order).
-        high: No value but NaN is greater; likewise.
-        greatest: No value is greater, NaN included; likewise.
-        no_null: Whether it is certain that no value is NULL.
-        all_null: Whether it is certain that all are.
+        low: Lower bound of all values; NULL if unknown. None if unknown for all files (a type without an order).
+        high: Upper bound of all values except NaN; likewise.
+        greatest: Upper bound of all values including NaN; likewise.
+        no_null: Whether certainly no value is NULL.
+        all_null: Whether certainly all values are NULL.
     """
 
     low: Any
@@ -87,7 +87,7 @@ class FileStatistics:
     """The statistics of files, for some columns.
 
     Attributes:
-        is_empty: Whether it is certain that the file has no row.
+        is_empty: Whether the file certainly has no rows.
         columns: Bounds by column.
     """
 
@@ -115,13 +115,13 @@ def file_statistics(stats: pa.ChunkedArray, schema: StructType, columns: Iterabl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """A column as statistics know it.
+    """A column in the statistics.
 
     Attributes:
         path: Physical names, outermost first.
-        kind: Its type today; files written before a widening have bounds of a narrower type.
-        was_float: Whether a double was a float in older files.
-        is_counted: Whether the number of its NULLs is believed.
+        kind: Its current type; files written before a widening have bounds of a narrower type.
+        was_float: Whether the column is double now, and float in older files.
+        is_counted: Whether its NULL count is trusted.
     """
 
     path: tuple[str, ...]
@@ -131,7 +131,7 @@ class _Stored:
 
 
 def _stored(schema: StructType, column: Column, *, has_elements: bool) -> _Stored:
-    """The column that the schema, with lists or maps or not, has by this path. Raises ``KeyError`` for a path to nothing."""
+    """The column at this path in a schema with or without lists and maps. Raises ``KeyError`` if it does not exist."""
     fields: list[StructField] = []
     scope: DataType = schema
     for name in column.path:
@@ -150,14 +150,14 @@ def _stored(schema: StructType, column: Column, *, has_elements: bool) -> _Store
 
 
 def _json_type(kind: DataType) -> pa.DataType | None:
-    """How bounds of this type are read from JSON; None for a type without bounds."""
+    """The Arrow type for reading bounds of this type from JSON; None for a type without bounds."""
     if isinstance(kind, DecimalType):
         return pa.float64() if kind.precision > _DIGITS_OF_DOUBLE else arrow_type(kind)
     return arrow_type(kind) if kind in JSON_TYPES else pa.string() if kind in TEXT_TYPES else None
 
 
 def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
-    """The statistics as nested columns, for these columns only; NULL wherever they are missing or unreadable."""
+    """The statistics of these columns as nested Arrow columns; NULL where missing or unreadable."""
     bounds = nested_type({column.path: json_type for column in columns if (json_type := _json_type(column.kind))})
     counts = nested_type({column.path: pa.int64() for column in columns if column.is_counted})
     schema = pa.schema([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)])
@@ -172,7 +172,7 @@ def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
 
 
 def _leaves(columns: pa.Table | pa.ChunkedArray) -> dict[tuple[str, ...], pa.ChunkedArray]:
-    """What lies inside of structs, at any depth, by path: at once, as Arrow looks at all members to find one."""
+    """The leaves inside of structs by path; collected at once, as Arrow flattens all fields to find one."""
     fields, members = (columns.schema, columns.columns) if isinstance(columns, pa.Table) else (columns.type, columns.flatten())
     found: dict[tuple[str, ...], pa.ChunkedArray] = {}
     for field, member in zip(fields, members, strict=True):
@@ -219,12 +219,12 @@ def _bounds(parsed: Mapping[tuple[str, ...], pa.ChunkedArray], column: _Stored, 
 
 
 def _unless(bounds: pa.ChunkedArray, limit: float) -> pa.ChunkedArray:
-    """The bounds without those at the limit of 64 bits, beyond which there may be values."""
+    """The bounds without those at the 64-bit limit, beyond which there may be values."""
     return pc.if_else(pc.equal(bounds, limit), None, bounds)
 
 
 def _outward(low: pa.ChunkedArray, high: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The bounds before they were cut to the millisecond: down, or towards the epoch as some writers cut times before it."""
+    """The bounds before truncation to milliseconds, which rounds down, or with some writers towards the epoch."""
     least, most = low.cast(pa.int64()), high.cast(pa.int64())
     least = pc.if_else(pc.less(least, 0), pc.subtract(least, _MILLISECOND), least)
     return least.cast(low.type), pc.add(most, _MILLISECOND).cast(high.type)

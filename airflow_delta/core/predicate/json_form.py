@@ -1,4 +1,4 @@
-"""Predicates as JSON, both ways, for documents that outlive the process: a closed list of shapes, and constants as texts."""
+"""Converts predicates to JSON and back, for documents that outlive the process: a closed list of shapes, constants as text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def predicate_to_json(expression: Expression) -> dict[str, Any]:
     """The predicate as a JSON object.
 
     Raises:
-        KeyError: It holds a constant of a kind that has no text here.
+        KeyError: It contains a constant of a type without a text form here.
     """
     match expression:
         case And(operands):
@@ -79,10 +79,10 @@ def predicate_to_json(expression: Expression) -> dict[str, Any]:
 
 
 def predicate_from_json(document: Any) -> Expression:
-    """The predicate that ``predicate_to_json`` described.
+    """The predicate that ``predicate_to_json`` wrote.
 
     Raises:
-        ValueError: It is no such document.
+        ValueError: The value is not such a document.
     """
     try:
         return _predicate(document)

@@ -1,7 +1,7 @@
-"""Literals in SQL text, by themselves and as typed by a column.
+"""Literals in SQL text: their own type, and their conversion to the type of a column.
 
-A constant is brought to the column's side only where that changes no comparison. Everything else (a string beside a number, a
-number that a cast of the column would round) is left to Spark.
+A constant is converted to the column's type only if that changes no comparison. Everything else (a string compared to a number,
+a number that a cast of the column would round) is left to Spark.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from airflow_delta.core.schema.data_types import (
 from airflow_delta.core.schema.text_values import values_of_texts
 
 Node: TypeAlias = Any
-"""A syntax tree; its classes are named differently in different versions of sqlglot."""
+"""A syntax tree; the names of its classes depend on the version of sqlglot."""
 
 ESCAPED = "airflow_delta.escaped"
-"""Marks, in the ``meta`` of a node, a string that is written with a backslash: what one means depends on Spark's settings."""
+"""Key in a node's ``meta`` that marks a string written with a backslash, whose meaning depends on Spark's settings."""
 
 _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 _EXACT_INTEGER_BITS: dict[DataType, int] = {FLOAT: 24, DOUBLE: 53}
 _MAX_PRECISION = 38
-_MAX_DIGITS_BESIDE_INTEGERS = 18  # beside the 19 of a long, Arrow's decimals hold these behind the point
+_MAX_DIGITS_BESIDE_INTEGERS = 18  # besides the 19 digits of a long, Arrow's decimals hold this many after the point
 
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,37}", re.ASCII)
 _PLAIN_DECIMAL = re.compile(r"-?\d{1,38}(\.\d{1,38})?", re.ASCII)
@@ -72,7 +72,7 @@ _CAST_TYPES: dict[Any, DataType] = {
 
 
 def written_literal(node: Node) -> Literal | None:
-    """The constant in a syntax tree; None when it is not a constant. Dates and timestamps stay text until a column is known."""
+    """The constant in a syntax tree; None if it is not constant. Dates and timestamps stay text until the column is known."""
     match node:
         case exp.Paren():
             return written_literal(node.this)
@@ -95,15 +95,15 @@ def written_literal(node: Node) -> Literal | None:
 
 
 def beside(literal: Literal, column_type: DataType, time_zone: str) -> Literal | None:
-    """The constant as it is compared with a column of this type; None when only Spark can say.
+    """The constant in the form in which it is compared with a column of this type; None if only Spark can decide.
 
     Args:
-        literal: As ``written_literal`` gives it; not NULL.
+        literal: As ``written_literal`` returns it; not NULL.
         column_type: The column's type.
-        time_zone: Zone of times without one.
+        time_zone: Zone of timestamps without one.
 
     Returns:
-        A constant whose Arrow value compares with the column's values as Spark compares them.
+        A constant whose Arrow value compares with the column's values as in Spark.
     """
     value, written = literal.value, literal.type
     if column_type in _INTEGER_BITS:
@@ -125,9 +125,9 @@ def beside(literal: Literal, column_type: DataType, time_zone: str) -> Literal |
 
 
 def among(literals: Sequence[Literal], column_type: DataType, time_zone: str) -> list[Literal] | None:
-    """The constants of ``column IN (...)`` in the column's type, without those that no value of the column equals.
+    """The constants of ``column IN (...)`` in the column's type, without those that cannot equal any value of the column.
 
-    None when only Spark can say. The arguments are as of ``beside``; constants may be NULL.
+    None if only Spark can decide. Arguments as of ``beside``, except that constants may be NULL.
     """
     if column_type in _INTEGER_BITS and not _are_exact_together(literals):
         return None
@@ -138,7 +138,7 @@ def among(literals: Sequence[Literal], column_type: DataType, time_zone: str) ->
 
 
 def _are_exact_together(literals: Sequence[Literal]) -> bool:
-    """Whether integers equal each other where Spark compares them in the one type that it finds for all of these constants."""
+    """Whether integers keep their values in the common type to which Spark converts all of these constants."""
     kinds = {literal.type for literal in literals}
     in_doubles = DOUBLE in kinds or (STRING in kinds and any(isinstance(kind, DecimalType) for kind in kinds))
     plain = [literal.value for literal in literals if literal.type == STRING and _PLAIN_INTEGER.fullmatch(literal.value)]
@@ -149,9 +149,9 @@ def _are_exact_together(literals: Sequence[Literal]) -> bool:
 
 
 def _among(literal: Literal, column_type: DataType, time_zone: str) -> Literal | bool:
-    """The constant, of the column's type; False when no value of the column equals it; True when only Spark can say."""
+    """The constant in the column's type; False if no value of the column can equal it; True if only Spark can decide."""
     if literal.type == STRING and column_type in (TIMESTAMP, TIMESTAMP_NTZ):
-        return True  # without ANSI mode Spark compares the texts
+        return True  # without ANSI mode, Spark compares them as text
     found = beside(literal, column_type, time_zone)
     if found is None:
         return True
@@ -161,7 +161,7 @@ def _among(literal: Literal, column_type: DataType, time_zone: str) -> Literal |
         single = pa.scalar(found.value, pa.float32()).as_py()
         return Literal(single, FLOAT) if single == found.value or math.isnan(single) else False
     if column_type == DOUBLE:
-        return Literal(found.value, DOUBLE)  # every float is a double
+        return Literal(found.value, DOUBLE)  # every float is exactly representable as double
     if isinstance(column_type, DecimalType):
         _, digits, exponent = found.value.normalize().as_tuple()
         scale = max(-int(exponent), 0)
@@ -197,7 +197,7 @@ def _cast(node: Node) -> Literal | None:
             return None
         kind = DecimalType(precision, scale)
     value = inner.value
-    if kind == DATE:  # Spark drops the time of a longer text
+    if kind == DATE:  # Spark ignores the time part of a longer text
         return Literal(value, kind) if inner.type == STRING and _PLAIN_DATE.fullmatch(value) else None
     if kind in (TIMESTAMP, TIMESTAMP_NTZ):
         return Literal(value, kind) if inner.type == STRING else None
@@ -210,7 +210,7 @@ def _cast(node: Node) -> Literal | None:
 
 
 def _plain_number_of(kind: DataType) -> re.Pattern[str]:
-    """The spellings of a number of this type that all settings of Spark, and Arrow, read in the same way."""
+    """Matches spellings of a number of this type that Arrow and all settings of Spark read alike."""
     if kind in (FLOAT, DOUBLE):
         return _PLAIN_FLOAT
     return _PLAIN_DECIMAL if isinstance(kind, DecimalType) else _PLAIN_INTEGER
@@ -238,10 +238,10 @@ def _fits(value: int, kind: DataType) -> bool:
 def _beside_integers(literal: Literal, column_type: DataType) -> Literal | None:
     value = literal.value
     if literal.type == STRING:
-        # Without ANSI mode Spark casts the text to the column's type, and a number that does not fit becomes NULL.
+        # Without ANSI mode, Spark casts the text to the column's type, and a number that does not fit becomes NULL.
         value = int(value) if _PLAIN_INTEGER.fullmatch(value) and _fits(int(value), column_type) else None
     if isinstance(value, float):
-        # Below 2**53 comparing doubles is comparing exact numbers.
+        # Below 2**53, comparing doubles equals comparing exact numbers.
         value = Decimal(value) if math.isfinite(value) and abs(value) < 1 << _EXACT_INTEGER_BITS[DOUBLE] else None
     if literal.type == FLOAT or not isinstance(value, int | Decimal) or literal.type == BOOLEAN:
         return None
@@ -250,7 +250,7 @@ def _beside_integers(literal: Literal, column_type: DataType) -> Literal | None:
         _, digits, exponent = fraction.as_tuple()
         is_small = max(len(digits), -int(exponent)) <= _MAX_DIGITS_BESIDE_INTEGERS
         return _decimal_literal(fraction) if is_small else None
-    # Beyond the range of a long Spark's analyzer answers without looking at the rows, TRUE even for NULL.
+    # Beyond the range of a long, Spark's analyzer decides without reading rows: TRUE even for NULL.
     return next((Literal(int(value), kind) for kind in (column_type, LONG) if _fits(int(value), kind)), None)
 
 
@@ -284,5 +284,5 @@ def _instant(text: str, time_zone: str) -> Literal | None:
     try:
         local: Any = naive.value.replace(tzinfo=ZoneInfo(time_zone))
         return Literal(local.astimezone(dt.UTC), TIMESTAMP)
-    except (ZoneInfoNotFoundError, ValueError, OverflowError):  # a zone like +02:00; a time beyond Python's years
+    except (ZoneInfoNotFoundError, ValueError, OverflowError):  # a zone such as +02:00, or a time outside of Python's years
         return None

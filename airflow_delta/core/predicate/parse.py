@@ -1,8 +1,8 @@
-"""SQL text to predicates: Spark's dialect, read by sqlglot.
+"""Parses SQL text in Spark's dialect to predicates, with sqlglot.
 
-sqlglot is not an analyzer. What is not one of the shapes of ``expression`` with types that compare without doubt becomes
-``Opaque``: never wrong, only undecided. Syntax that sqlglot does not know, and names that are no columns to it, are
-errors, although Spark may understand them.
+sqlglot is not an analyzer. Whatever is not one of the shapes of ``expression``, with types that certainly compare as in Spark,
+becomes ``Opaque``: never wrong, only undecided. Syntax that sqlglot does not support, and unknown column names, are errors,
+even if Spark may understand them.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ _FOLDABLE = (BOOLEAN, INTEGER, LONG, STRING)
 _MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SHAPES: tuple[type[Any], ...] = (*_OPERATORS, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.StartsWith)
 _PARTS = {"this", "expression", "expressions", "low", "high"}
-"""The parts of a shape that are read; a part that another version of sqlglot adds makes it opaque, not wrong."""
+"""The parts of a shape that are read; if another version of sqlglot adds one, the shape becomes opaque, not wrong."""
 
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>")
-"""What sqlglot says of a comparison without its other side."""
+"""sqlglot's message for a comparison without a right-hand side."""
 
 
 def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str = "UTC") -> Expression:
-    """The predicate that ``sql`` says about rows of ``schema``.
+    """The predicate in ``sql`` on rows of ``schema``.
 
     Args:
         sql: A condition in Spark SQL.
-        schema: The table's schema; names are resolved in any case.
-        table: URI of the table, for the errors.
-        time_zone: What Spark calls the session's zone: that of times written without one.
+        schema: The table's schema; names are resolved ignoring case.
+        table: URI of the table, for errors.
+        time_zone: The session's time zone, as Spark names it, for timestamps written without one.
 
     Raises:
-        InvalidPredicateError: No condition, or about columns that the table does not have.
+        InvalidPredicateError: The text is not a condition, or names columns that the table does not have.
     """
     try:
         tree = parsed(sql, exp.Condition)
@@ -77,7 +77,7 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
     except RecursionError as error:
         raise InvalidPredicateError(table=table, predicate=sql, detail="it is nested too deeply") from error
     except UNPARSABLE as error:
-        cause = error.__cause__ or error  # of "Failed to parse into", which does not say where
+        cause = error.__cause__ or error  # more precise than "Failed to parse into", which has no position
         detail = _MISSING.sub(r"an operand of \1 is missing", str(cause).split("\n", 1)[0]).rstrip(".")
         raise InvalidPredicateError(
             table=table, predicate=sql, detail=f"it is not a single SQL condition ({detail})"
@@ -85,7 +85,7 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
 
 
 def _mark_escaped(tree: Node, sql: str) -> None:
-    """Mark the strings that are written with a backslash; the tree only has what sqlglot takes them to mean."""
+    """Mark the strings that are written with a backslash, as the tree only has their value according to sqlglot."""
     escaped = {token.text for token in tokens_of(sql) if "\\" in sql[token.start : token.end + 1]}
     for literal in tree.find_all(exp.Literal):
         if literal.this in escaped:
@@ -94,7 +94,7 @@ def _mark_escaped(tree: Node, sql: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Parser:
-    """The text and what its names mean."""
+    """A text, and what its names refer to."""
 
     sql: str
     schema: StructType
@@ -102,11 +102,11 @@ class _Parser:
     time_zone: str
 
     def undecided(self, node: Node) -> Opaque:
-        """The whole text, of which a syntax tree only says which columns it names."""
+        """The whole text as opaque; the syntax tree only provides the columns."""
         return replace(self._opaque(node), text=self.sql)
 
     def predicate(self, node: Node) -> Expression:
-        """The predicate that a syntax tree says."""
+        """The predicate of a syntax tree."""
         match node:
             case exp.Paren():
                 return self.predicate(node.this)
@@ -128,7 +128,7 @@ class _Parser:
                 return self._opaque(node) if shaped is None else Not(shaped) if negated else shaped
 
     def _shape(self, node: Node, parts: set[str]) -> Expression | None:
-        """The closed list; None for anything else."""
+        """The predicate, if it is one of the known shapes; else None."""
         if not isinstance(node, _SHAPES) or not parts <= _PARTS:
             return None
         left, right = node.args["this"], node.args.get("expression")
@@ -210,7 +210,7 @@ class _Parser:
         return Opaque(node.sql(dialect="spark"), tuple(dict.fromkeys(columns)))
 
     def _find(self, node: Node) -> tuple[Column, StructField] | None:
-        """The column that a name means; None when the tree is not a name."""
+        """The column that a name refers to; None if the tree is not a name."""
         if isinstance(node, exp.Paren):
             return self._find(node.this)
         if not isinstance(node, exp.Column | exp.Dot) or any(not isinstance(part, exp.Identifier) for part in node.parts):
@@ -233,8 +233,8 @@ class _Parser:
         return Column(fields[0].name, tuple(field.name for field in fields[1:])), fields[-1]
 
     def _compares_bytes(self, column: Column, field: StructField) -> bool:
-        """Whether equal means equal bytes, those of statistics too: not with a collation, and not where readers pad (CHAR)."""
-        outermost = self.schema.find(column.name) or field  # which keeps the declared type of all that lies inside
+        """Whether equal strings have equal bytes, also in statistics: not with a collation, and not if readers pad (CHAR)."""
+        outermost = self.schema.find(column.name) or field  # has the declared type of everything inside
         return not has_collation(field) and not (field.type == STRING and has_char(outermost))
 
     def _error(self, detail: str) -> InvalidPredicateError:
@@ -242,7 +242,7 @@ class _Parser:
 
 
 def _folded(operator: Operator, left: Literal, right: Literal) -> Expression | None:
-    """``1 = 1`` and its kind: constants of one type, which Python compares as Spark does."""
+    """A comparison of two constants of one type, such as ``1 = 1``, which Python compares as Spark does."""
     if left.type != right.type or left.type not in _FOLDABLE or operator not in ("=", "!=", "<=>"):
         return None
     return TRUE if (left.value == right.value) == (operator != "!=") else FALSE

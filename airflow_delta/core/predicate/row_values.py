@@ -1,6 +1,6 @@
-"""Evaluates a predicate for each row: Spark's three-valued logic and order, in Arrow's functions.
+"""Evaluates a predicate on each row, with Spark's three-valued logic and order, by Arrow functions.
 
-The same functions make an array from arrays and an Arrow expression from Arrow expressions.
+The same functions work on arrays (result: an array) and on Arrow expressions (result: an Arrow expression).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from airflow_delta.core.predicate.expression import (
 from airflow_delta.core.schema.arrow_conversion import arrow_type
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 
-_MAX_LEAVES = 2_000  # Arrow brings a filter into a normal form by recursion, and the process dies of 10,000
+_MAX_LEAVES = 2_000  # Arrow normalizes filters recursively, and the process crashes at 10,000
 _NULL = pa.nulls(1, pa.bool_())[0]
 _KERNELS = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
 
 def to_arrow_expression(expression: Expression, *, table: str = "the table") -> pc.Expression:
-    """The predicate as an Arrow filter on rows of the table's Arrow schema: exactly the rows that Spark selects.
+    """The predicate as an Arrow filter on the table's Arrow schema; selects exactly the rows that Spark selects.
 
     Args:
         expression: The predicate.
         table: URI of the table, for the error.
 
     Raises:
-        InvalidPredicateError: A part of it is opaque, or it has more parts than Arrow can stand.
+        InvalidPredicateError: A part of it is opaque, or it has more leaves than Arrow can process.
     """
     if number_of_leaves(expression) > _MAX_LEAVES:
         detail = f"it has more than {_MAX_LEAVES} parts; IN takes any number of values"
@@ -57,11 +57,11 @@ def row_values(expression: Expression, operand: Callable[[Column], Any], *, tabl
 
     Args:
         expression: The predicate.
-        operand: Gives a column's values: an array, or an Arrow expression.
+        operand: Returns a column's values, as an array or an Arrow expression.
         table: URI of the table, for the error.
 
     Returns:
-        An array or an Arrow expression, as the operands are; a scalar when no column decides.
+        An array or an Arrow expression, like the operands; a scalar if the value depends on no column.
 
     Raises:
         InvalidPredicateError: A part of it is opaque.
@@ -93,9 +93,9 @@ def arrow_scalar(literal: Literal) -> pa.Scalar:
 
 
 def _reduced(kernel: Callable[[Any, Any], Any], values: list[Any], *, empty: bool) -> Any:
-    # An Arrow function makes an expression only when its first argument is one: constants go last.
+    # An Arrow function returns an expression only if its first argument is one, so constants go last.
     values.sort(key=lambda value: isinstance(value, pa.Scalar))
-    while len(values) > 1:  # in pairs, so that what Arrow walks down by recursion is not deep
+    while len(values) > 1:  # combined in pairs, because Arrow walks the tree recursively
         values = [*map(kernel, values[::2], values[1::2]), *values[len(values) & ~1 :]]
     return values[0] if values else pa.scalar(empty)
 
@@ -107,7 +107,7 @@ def _in(values: Any, literals: tuple[Literal, ...]) -> Any:
         return pc.if_else(pc.is_valid(values), miss, _NULL)
     items = [literal.value for literal in known]
     if known[0].type in (FLOAT, DOUBLE) and 0.0 in items:
-        items += [0.0, -0.0]  # equal to each other, but not for a hash table
+        items += [0.0, -0.0]  # equal, but not to a hash table
     hit = pc.is_in(values, value_set=pa.array(items, arrow_type(known[0].type)))
     return pc.if_else(pc.is_valid(values), pc.if_else(hit, pa.scalar(True), miss), _NULL)
 
@@ -123,7 +123,7 @@ def _compared(operator: str, values: Any, literal: Literal) -> Any:
 
 
 def _compared_floats(operator: str, values: Any, literal: Literal) -> Any:
-    """NaN equals NaN and is greater than every other number; Arrow finds it unequal and unordered."""
+    """Compares with NaN equal to itself and above every number, unlike Arrow's comparison."""
     if not math.isnan(literal.value):
         value = _KERNELS[operator](values, arrow_scalar(literal))
         return pc.or_kleene(value, pc.is_nan(values)) if operator in (">", ">=") else value

@@ -1,7 +1,7 @@
-"""The one door to the SQL parser: it gets only texts whose parsing is affordable.
+"""Access to the SQL parser: only texts with bounded parsing cost are parsed.
 
-sqlglot reads a function that is named like a type, such as ``date(x)``, once as a type and once as a call. Nested ones thus
-double the work at every level, whatever their number of characters: 22 levels take it more than 25 seconds.
+sqlglot parses a function that is named like a type, such as ``date(x)``, twice: as a type and as a call. Nested ones double the
+work at every level, however short the text: 22 levels take more than 25 seconds.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 
 MAX_WORK = 1_000_000
-"""Tokens that the parser may look at for a text of a DAG author, repetitions counted: some ten seconds."""
+"""Most tokens that the parser may visit for a text of a DAG author, repetitions included: about ten seconds."""
 
 MAX_WORK_OF_TABLE = 10_000
-"""Likewise for an expression that a table brings along: less than half a second."""
+"""Likewise for an expression in a table: less than half a second."""
 
 _CHARACTERS_A_TOKEN = 32
 _REPEATING_ANGLES = 50  # measured
@@ -32,17 +32,17 @@ _TYPES = SPARK.parser_class.TYPE_TOKENS
 _NESTED_TYPES = SPARK.parser_class.NESTED_TYPE_TOKENS
 
 UNPARSABLE = (SqlglotError, RecursionError, ValueError, ArithmeticError)
-"""What parsing and writing a syntax tree may raise; the last two for a number that cannot be read."""
+"""What parsing, and rendering a syntax tree, may raise; the last two for a number that cannot be read."""
 
 _CONTINUATION = "\\\n"
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|(?P<continued>--[^\r\n]*\\\n)|--[^\r\n]*", re.DOTALL)
 
 
 class _StatementTexts(Spark):
-    """Spark SQL whose statements are words too: the dialect itself takes OPTIMIZE, SHOW and the like for one text each."""
+    """Spark SQL with all statements tokenized; the original dialect turns OPTIMIZE, SHOW and the like into a single text."""
 
     class Tokenizer(Spark.Tokenizer):
-        """With no word that ends the words."""
+        """Without commands, which end the tokenization."""
 
         COMMANDS: ClassVar[set[TokenType]] = set()
 
@@ -51,31 +51,31 @@ _STATEMENT_TEXTS = _StatementTexts()
 
 
 def tokens_of(sql: str, *, max_work: int = MAX_WORK) -> list[Token]:
-    """The words of an SQL text.
+    """The tokens of a SQL text.
 
     Raises:
-        TokenError: It has unclosed quotes or the like, is too long, holds half of a character, or a comment that goes on in the
-            next line.
+        TokenError: The text cannot be tokenized (an unclosed quote), is too long, contains a lone surrogate, or a comment that
+            continues on the next line.
     """
     return _tokens(SPARK, sql, max_work)
 
 
 def words_of(sql: str) -> list[Token]:
-    """Likewise, of any statement. Raises as ``tokens_of``."""
+    """The tokens of any statement. Raises as ``tokens_of``."""
     return _tokens(_STATEMENT_TEXTS, sql, MAX_WORK)
 
 
 def _tokens(dialect: Dialect, sql: str, max_work: int) -> list[Token]:
     _check_length(sql, max_work)
     tokens: list[Token] = dialect.tokenize(sql)
-    # Spark's lexer (SIMPLE_COMMENT) goes on with such a comment in the next line, sqlglot does not.
+    # Spark's lexer (SIMPLE_COMMENT) continues such a comment on the next line, sqlglot does not.
     if _CONTINUATION in sql and any(_has_continued_comment(gap) for gap in _gaps(tokens, sql)):
         raise TokenError("a comment ends with a backslash, behind which Spark takes the next line for a part of it")
     return tokens
 
 
 def _gaps(tokens: Sequence[Token], sql: str) -> Iterator[str]:
-    """What lies between the words: spaces and comments."""
+    """The text between tokens: spaces and comments."""
     starts, ends = [token.start for token in tokens], [token.end + 1 for token in tokens]
     for end, start in zip([0, *ends], [*starts, len(sql)], strict=True):
         yield sql[end:start]
@@ -93,16 +93,16 @@ def _check_length(sql: str, max_work: int) -> None:
 
 
 def parsed(sql: str, into: Any = None, *, max_work: int = MAX_WORK) -> Any:
-    """The syntax tree of an SQL text.
+    """The syntax tree of a SQL text.
 
     Args:
         sql: The text.
-        into: sqlglot's class of what it must be; any statement or expression when None.
-        max_work: Tokens that the parser may look at.
+        into: sqlglot's class that the result must have; any statement or expression when None.
+        max_work: Most tokens that the parser may visit.
 
     Raises:
-        SqlglotError: It is not SQL, or too long or too deeply nested to be parsed.
-        RecursionError: It is nested too deeply.
+        SqlglotError: It is not valid SQL, or too long or too deeply nested to be parsed.
+        RecursionError: It is too deeply nested.
     """
     tokens = tokens_of(sql, max_work=max_work)
     if parsing_work(tokens) > max_work:
@@ -115,7 +115,7 @@ def parsed(sql: str, into: Any = None, *, max_work: int = MAX_WORK) -> Any:
 
 
 def may_lack_plus(tree: Any, sql: str) -> bool:
-    """Whether sqlglot may have dropped a plus that means something: before a text, of which it makes a number."""
+    """Whether sqlglot may have dropped a significant plus: one before a string, which it converts to a number."""
     if "+" not in sql:
         return False
     kinds = [token.token_type for token in tokens_of(sql)]
@@ -124,9 +124,9 @@ def may_lack_plus(tree: Any, sql: str) -> bool:
 
 
 def parsing_work(tokens: Sequence[Token]) -> int:
-    """How many tokens sqlglot looks at, repetitions counted.
+    """How many tokens sqlglot visits, repetitions included.
 
-    Twice as many inside of each name of a type that is called; inside of types with members the more, the deeper.
+    Twice as many inside of each call that is named like a type; inside of types with fields, more with each level.
     """
     work, weight, angles = 0, 1, 0
     opened: list[tuple[bool, bool]] = []

@@ -1,4 +1,4 @@
-"""A table's schema: its types, its JSON in the log, its Arrow types, its partition values."""
+"""A table's schema: its types, their JSON and Arrow forms, and partition values."""
 
 from airflow_delta.core.schema.arrow_conversion import (
     arrow_schema,

@@ -1,8 +1,8 @@
-"""A table's types as Arrow's, both ways.
+"""Converts a table's types to Arrow's and back.
 
-Timestamps are microseconds: ``timestamp('us', 'UTC')`` for instants, ``timestamp('us')`` for ``timestamp_ntz``. A variant is
-what Parquet stores of it, ``struct<value: binary, metadata: binary>``, both in the binary encoding of Parquet's variant; parts
-that a file keeps in typed columns (shredded) are back in the value.
+Timestamps have microseconds: ``timestamp('us', 'UTC')`` for instants, ``timestamp('us')`` for ``timestamp_ntz``. A variant is
+``struct<value: binary, metadata: binary>``, both in Parquet's binary variant encoding; shredded parts are merged back into the
+value.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from airflow_delta.core.schema.data_types import (
 )
 
 FIELD_ID: Final = b"PARQUET:field_id"
-"""Where Arrow keeps the id of a column of a Parquet file: in the field's metadata, as text."""
+"""Key, in an Arrow field's metadata, of the field id of a Parquet column, as text."""
 
 FOUND_BY: Final = b"airflow_delta.found_by"
-"""Where ``reading_schema`` and ``writing_schema`` keep the name that a mapped column has on the other side."""
+"""Key, in an Arrow field's metadata, of the name that a mapped column has on the other side."""
 
 VARIANT_TYPE: Final = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
-        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),  # by which Spark knows a variant
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),  # marks a variant for Spark
     ]
 )
 
@@ -71,7 +71,7 @@ _TO_ARROW: dict[DataType, pa.DataType] = {
     VARIANT: VARIANT_TYPE,
 }
 
-# Other widths of Arrow are read as the narrowest type that holds all their values, as Spark reads them from Parquet.
+# Arrow types of other widths become the narrowest type that holds all their values, as when Spark reads Parquet.
 _FROM_ARROW: dict[pa.DataType, DataType] = {
     **{arrow: primitive for primitive, arrow in _TO_ARROW.items() if primitive != VARIANT},
     pa.uint8(): SHORT,
@@ -99,15 +99,15 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def reading_schema(schema: StructType) -> pa.Schema:
-    """``arrow_schema`` whose fields, at every level, know what finds them in data files: their id and their physical name.
+    """``arrow_schema``, with the ids and physical names by which to find the fields in data files, at every level.
 
-    They stand in the metadata ``FIELD_ID`` and ``FOUND_BY`` of the fields of mapped columns; others have none.
+    Fields of mapped columns have them in their metadata, under ``FIELD_ID`` and ``FOUND_BY``; other fields have none.
     """
     return pa.schema(map(_reading_field, schema.fields))
 
 
 def writing_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of data files: physical names and, for Parquet, ids at every level. ``FOUND_BY`` is the logical name."""
+    """The Arrow schema of data files: physical names and Parquet field ids at every level. ``FOUND_BY`` is the logical name."""
     return pa.schema(map(_writing_field, schema.fields))
 
 
@@ -118,9 +118,9 @@ def arrow_type(
 
     Args:
         data_type: The type.
-        make_field: What the members of structs become; Arrow's fields of the same names by default.
-        path: Of the values, as ``nested_paths`` spells it.
-        ids: Those of elements, keys and values that have one, by their path.
+        make_field: Converts fields of structs; by default to Arrow fields of the same names.
+        path: Path of the values, as in ``nested_paths``.
+        ids: Ids of elements, keys and values that have one, by path.
     """
     make_field = make_field or _arrow_field
     match data_type:
@@ -148,16 +148,16 @@ def _inner_field(
 
 
 def struct_from_arrow(schema: pa.Schema) -> StructType:
-    """The schema of a table that holds such rows.
+    """The schema of a table for such rows.
 
     Raises:
-        UnsupportedTypeError: A type that no Delta table holds (times of day, durations, unions, ...).
+        UnsupportedTypeError: A type that Delta does not have (times of day, durations, unions, ...).
     """
     return StructType(tuple(map(_struct_field, schema)))
 
 
 def type_from_arrow(arrow: pa.DataType) -> DataType:
-    """The type of a column that holds such values. Raises as ``struct_from_arrow``."""
+    """The type of a column for such values. Raises as ``struct_from_arrow``."""
     kinds = pa.types
     if arrow in _FROM_ARROW:
         return _FROM_ARROW[arrow]

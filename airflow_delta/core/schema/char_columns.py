@@ -1,10 +1,10 @@
-"""CHAR(n): texts that every reader shows padded with spaces to ``n`` characters.
+"""CHAR(n): strings that every reader shows padded with spaces to ``n`` characters.
 
-A ``char`` or ``varchar`` is a string in the log; the type as it was declared stands in the metadata of the column, of a nested
-one in that of the column around it. What lies in files and partition values may be padded or not: Delta's writers differ, so
-readers pad. Spark: ``CharVarcharUtils``, ``ApplyCharTypePadding``, ``CharVarcharCodegenUtils.readSidePadding``.
+In the log, ``char`` and ``varchar`` are strings; the declared type is in the metadata of the column, for nested fields in that
+of the top-level column. Values in files and partition values may be padded or not, as Delta writers differ, so readers pad.
+Spark: ``CharVarcharUtils``, ``ApplyCharTypePadding``, ``CharVarcharCodegenUtils.readSidePadding``.
 
-Spark takes the declared type for the column's own: it must have the same members in the same order (``in_step``).
+Spark uses the declared type as the column's own, so it must have the same fields in the same order (``in_step``).
 """
 
 from __future__ import annotations
@@ -31,31 +31,30 @@ from airflow_delta.core.schema.data_types import (
 )
 
 CHAR_VARCHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark keeps the declared type of a column that is, or holds, a ``char(n)`` or ``varchar(n)``."""
+"""Metadata key under which Spark stores the declared type of a column that is or contains ``char(n)`` or ``varchar(n)``."""
 
 _CHAR = re.compile(r"char\s*\(\s*0*(\d+)\s*\)", re.IGNORECASE)
 _HAS_CHAR = re.compile(r"(?<!\w)char\s*\(", re.IGNORECASE)
 _SIZED = re.compile(r"(var)?char\s*\(\s*\d+\s*\)", re.IGNORECASE)
 _PLAIN_NAME = re.compile(r"\w+")
 _OF_STRUCT, _OF_ARRAY, _OF_MAP = "struct<", "array<", "map<"
-_MAX_LENGTH = 8192  # a table may say any number, and each value is padded to it
+_MAX_LENGTH = 8192  # limits the padding, as a table may declare any number
 
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Where in the values of a column texts are padded.
+    """Which strings in the values of a column are padded.
 
     Attributes:
-        length: To how many characters, where the values are texts.
-        inside: Of what lies inside of the values, by position: members of a struct, the element of a list, key and value of a
-            map.
+        length: Number of characters to pad to, if the values are strings.
+        inside: Paddings of nested values, by position: fields of a struct, the element of a list, key and value of a map.
     """
 
     length: int = 0
     inside: Mapping[int, Padding] | None = None
 
     def pad(self, values: pa.Array) -> pa.Array:
-        """The values, padded; longer texts stay as they are."""
+        """The values, padded; longer strings stay unchanged."""
         if self.inside is None:
             return pc.utf8_rpad(values, width=self.length, padding=" ")
         kind = values.type
@@ -75,12 +74,12 @@ class Padding:
 
 
 def has_char(field: StructField) -> bool:
-    """Whether the column is, or holds, a ``char(n)``."""
+    """Whether the column is or contains a ``char(n)``."""
     return _HAS_CHAR.search(str(field.metadata.get(CHAR_VARCHAR, ""))) is not None
 
 
 def without_char(schema: StructType) -> StructType:
-    """The columns as those read them who do not pad."""
+    """The columns as plain strings, for readers that do not pad."""
     fields = (
         replace(field, metadata={key: value for key, value in field.metadata.items() if key != CHAR_VARCHAR})
         if has_char(field)
@@ -91,10 +90,10 @@ def without_char(schema: StructType) -> StructType:
 
 
 def paddings(schema: StructType) -> dict[str, Padding]:
-    """How the columns are padded, by name; columns without ``char(n)`` are not among them.
+    """The paddings of the columns, by name; columns without ``char(n)`` are left out.
 
     Raises:
-        UnsupportedTypeError: A length is too great.
+        UnsupportedTypeError: A length is too large.
     """
     found = (
         (field.name, _padding(_sized(field.metadata[CHAR_VARCHAR], field.type))) for field in schema.fields if has_char(field)
@@ -103,7 +102,7 @@ def paddings(schema: StructType) -> dict[str, Padding]:
 
 
 def _padding(declared: DataType) -> Padding | None:
-    """How values of a declared type are padded; None where nowhere."""
+    """The padding for values of a declared type; None if nothing is padded."""
     match declared:
         case PrimitiveType(name) if match := _CHAR.fullmatch(name):
             if len(match[1]) > len(str(_MAX_LENGTH)) or int(match[1]) > _MAX_LENGTH:
@@ -122,10 +121,10 @@ def _padding(declared: DataType) -> Padding | None:
 
 
 def in_step(field: StructField) -> StructField:
-    """The column whose declared type has the members of its type, where these have changed since it was declared.
+    """The column, with the fields of its declared type matched to those of its actual type, if these have changed since.
 
-    A member is declared by its name; where names differ and their number does not, one was renamed, and places count. What was
-    declared for a member itself, as when it was added, moves to the column.
+    Fields are matched by name; if names differ but their number is the same, a field was renamed, and positions count. A type
+    declared in a nested field's own metadata, as when the field was added, moves to the column.
     """
     is_nested = isinstance(field.type, StructType | ArrayType | MapType)
     if not is_nested or not any(CHAR_VARCHAR in inner.metadata for inner in all_fields(StructType((field,)))):
@@ -136,7 +135,7 @@ def in_step(field: StructField) -> StructField:
 
 
 def as_logged(field: StructField) -> StructField:
-    """A column of a declared type, such as ``struct<a:char(5)>``, as the log has it."""
+    """The form in the log of a column with a declared type, such as ``struct<a:char(5)>``."""
     kind = without_lengths(field.type)
     if kind == field.type:
         return field
@@ -144,7 +143,7 @@ def as_logged(field: StructField) -> StructField:
 
 
 def without_lengths(declared: DataType) -> DataType:
-    """A declared type as the log has it, in which strings of limited length are strings."""
+    """The form in the log of a declared type: strings of limited length become strings."""
     match declared:
         case PrimitiveType(name) if _SIZED.fullmatch(name):
             return STRING
@@ -159,7 +158,7 @@ def without_lengths(declared: DataType) -> DataType:
 
 
 def _declared(data_type: DataType) -> str:
-    """The type as Spark keeps it in a column's metadata, and reads it again. Spark: ``DataType.catalogString``."""
+    """The type as Spark stores it in a column's metadata, and parses it. Spark: ``DataType.catalogString``."""
     match data_type:
         case StructType(fields):
             return f"struct<{','.join(f'{_quoted(field.name)}:{_declared(field.type)}' for field in fields)}>"
@@ -176,7 +175,7 @@ def _quoted(name: str) -> str:
 
 
 def _sized(declared: object, kind: DataType) -> DataType:
-    """The type with the lengths that this text declares for strings in it."""
+    """The type with the string lengths that this text declares."""
     text = declared.strip() if isinstance(declared, str) else ""
     beginning = text[: text.find("<") + 1].lower()
     parts = list(_parts(text[len(beginning) : -1])) if beginning else []
@@ -202,7 +201,7 @@ def _sized_member(field: StructField, declared: str | None) -> StructField:
 
 
 def _of_members(parts: list[tuple[str, str]], fields: tuple[StructField, ...]) -> list[str | None]:
-    """What is declared for each of these members."""
+    """The declared type of each of these fields, if any."""
     by_name = {name_key(name[1:-1].replace("``", "`") if name[:1] == "`" else name): text for name, text in parts}
     names = [name_key(field.name) for field in fields]
     if len(parts) == len(fields) and by_name.keys() != set(names):
@@ -211,7 +210,7 @@ def _of_members(parts: list[tuple[str, str]], fields: tuple[StructField, ...]) -
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """Name (empty where there is none) and type of each part between the outermost commas."""
+    """Name (empty if it has none) and type of each part between top-level commas."""
     depth, start, colon, quoted = 0, 0, -1, False
     for position, sign in enumerate(f"{text},"):
         quoted ^= sign == "`"

@@ -1,6 +1,6 @@
-"""Collations: by which rules texts are compared. They are kept for those who follow them; here texts are compared as bytes.
+"""Collations, the rules by which strings compare. They are preserved in the schema; here strings compare as bytes.
 
-The metadata of a column names the collation of its texts, and of those inside its arrays and maps, by paths that begin with the
+The metadata of a column names the collation of its strings, and of those in its arrays and maps, by paths that begin with the
 column's own name.
 
 Protocol: PROTOCOL.md, "Collations".
@@ -21,12 +21,12 @@ _DECLARED = "string collate "
 
 
 def has_collation(field: StructField) -> bool:
-    """Whether equal texts of the column may have different bytes."""
+    """Whether equal strings of the column may have different bytes."""
     return COLLATIONS in field.metadata
 
 
 def renamed(field: StructField, name: str) -> StructField:
-    """The column under another name, with which the paths of its collations begin then."""
+    """The column with another name, also in the paths of its collations."""
     known = field.metadata.get(COLLATIONS)
     if not isinstance(known, dict):
         return replace(field, name=name)
@@ -38,14 +38,14 @@ def renamed(field: StructField, name: str) -> StructField:
 
 
 def declared_string(collation: str) -> PrimitiveType:
-    """``STRING COLLATE name``, as a declaration has it before ``with_collations`` moves the collation to the column."""
+    """``STRING COLLATE name``, the form in a declaration, before ``with_collations`` moves the collation to the column."""
     name = collation.upper() if collation.upper().startswith(("UTF8_", "UNICODE")) else collation
     provider = "spark" if name.startswith("UTF8_") else "icu"
     return STRING if name == _BINARY else PrimitiveType(f"{_DECLARED}{provider}.{name}")
 
 
 def with_collations(field: StructField) -> StructField:
-    """The column as declared, with the collations of its type in its metadata; members of structs have theirs already."""
+    """The column as declared, with the collations of its type moved to its metadata; fields of structs already have theirs."""
     found = dict(_declared(field.type, field.name))
     if not found:
         return field
@@ -53,7 +53,7 @@ def with_collations(field: StructField) -> StructField:
 
 
 def without_collations(data_type: DataType) -> DataType:
-    """The type as declared, with texts that are just texts."""
+    """The declared type, with collated strings as plain strings."""
     match data_type:
         case ArrayType(element):
             return replace(data_type, element_type=without_collations(element))

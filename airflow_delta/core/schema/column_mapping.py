@@ -1,7 +1,7 @@
-"""Column mapping: the names and ids under which data files and the log know a table's columns.
+"""Column mapping: the names and ids by which data files and the log identify a table's columns.
 
-With it a column has a *logical* name, which users see and may change, and a *physical* name and an id, which never change.
-Data files, partition values and statistics are about physical names; predicates and ``partitionColumns`` about logical ones.
+With column mapping, a column has a *logical* name, which users see and may change, and a *physical* name and an id, which never
+change. Data files, partition values and statistics use physical names; predicates and ``partitionColumns`` use logical ones.
 
 Protocol: PROTOCOL.md, "Column Mapping".
 """
@@ -25,11 +25,11 @@ NESTED_IDS_KEY: Final = "delta.columnMapping.nested.ids"
 
 _KEYS = frozenset({ID_KEY, PHYSICAL_NAME_KEY, NESTED_IDS_KEY})
 _MAX_ID = (1 << 31) - 1
-_MAX_DIGITS = 19  # as many as 64 bits hold
+_MAX_DIGITS = 19  # digits of a 64-bit integer
 
 
 class MappingMode(StrEnum):
-    """How columns are found in data files: by their logical name, by their physical name, or by their field id."""
+    """How columns are matched in data files: by logical name, by physical name, or by field id."""
 
     NONE = "none"
     NAME = "name"
@@ -37,10 +37,10 @@ class MappingMode(StrEnum):
 
 
 def mapping_mode(configuration: Mapping[str, str]) -> MappingMode:
-    """The mode that a table's properties say.
+    """The mode in a table's properties.
 
     Raises:
-        InvalidSchemaError: No mode of this name is known, so the columns cannot be identified.
+        InvalidSchemaError: The mode is unknown, so columns cannot be identified.
     """
     text = configuration.get(MODE_PROPERTY, MappingMode.NONE)
     try:
@@ -50,16 +50,16 @@ def mapping_mode(configuration: Mapping[str, str]) -> MappingMode:
 
 
 def greatest_id(configuration: Mapping[str, str]) -> int:
-    """The greatest id that the table has given so far; what is not a number counts as 0, as the ids in the schema count too."""
+    """The greatest column id assigned so far (``maxColumnId``); 0 if invalid, as the ids in the schema are considered, too."""
     text = configuration.get(MAX_ID_PROPERTY, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS else 0
 
 
 def physical_name(field: StructField) -> str:
-    """The name of a column in data files, partition values and statistics: its own where it has no other.
+    """The name of a column in data files, partition values and statistics; its logical name if it has no physical one.
 
     Raises:
-        InvalidSchemaError: The physical name is not a text.
+        InvalidSchemaError: The physical name is not text.
     """
     name = field.metadata.get(PHYSICAL_NAME_KEY, field.name)
     if not isinstance(name, str):
@@ -68,7 +68,7 @@ def physical_name(field: StructField) -> str:
 
 
 def field_id(field: StructField) -> int | None:
-    """The id of a column, which Parquet files carry as its ``field_id``; None where it has none.
+    """The id of a column, stored in Parquet files as ``field_id``; None if it has none.
 
     Raises:
         InvalidSchemaError: The id is not a 32-bit number.
@@ -82,12 +82,12 @@ def field_id(field: StructField) -> int | None:
 
 
 def nested_ids(field: StructField) -> Mapping[str, int]:
-    """The ids of the elements, keys and values inside of a column, by their ``nested_paths``; none in most tables.
+    """The ids of elements, keys and values inside of a column, by their ``nested_paths``; most tables have none.
 
     Protocol: PROTOCOL.md, "Writer Requirements for IcebergCompatV2".
 
     Raises:
-        InvalidSchemaError: They are not 32-bit numbers by name.
+        InvalidSchemaError: The metadata is not a map of names to 32-bit numbers.
     """
     ids = field.metadata.get(NESTED_IDS_KEY, {})
     if not isinstance(ids, dict) or not all(isinstance(number, int) and 0 <= number <= _MAX_ID for number in ids.values()):
@@ -96,9 +96,9 @@ def nested_ids(field: StructField) -> Mapping[str, int]:
 
 
 def nested_paths(field: StructField) -> Iterator[str]:
-    """What needs a nested id: each element, key and value of a column that no struct inside of it holds.
+    """Paths of what needs a nested id: elements, keys and values of a column, except those inside of a nested struct.
 
-    They are spelled as the protocol does: ``<physical name>.element``, ``<physical name>.value.element``, ....
+    They are spelled as in the protocol: ``<physical name>.element``, ``<physical name>.value.element``, and so on.
     """
     return _paths_inside(field.type, physical_name(field))
 
@@ -120,13 +120,13 @@ def physical_schema(schema: StructType) -> StructType:
     """The schema with physical names at every level, metadata kept.
 
     Raises:
-        InvalidSchemaError: Two columns of one struct have one physical name.
+        InvalidSchemaError: Two fields of one struct have the same physical name.
     """
     return _each_struct(schema, lambda fields: _unique(replace(field, name=physical_name(field)) for field in fields))
 
 
 def without_column_mapping(schema: StructType) -> StructType:
-    """The schema whose columns are what they are called: ids and physical names are ignored by a table in mode ``none``."""
+    """The schema without ids and physical names, which a table in mode ``none`` ignores."""
     if not any(_KEYS & field.metadata.keys() for field in all_fields(schema)):
         return schema
     return _each_struct(
@@ -143,15 +143,15 @@ def without_column_mapping(schema: StructType) -> StructType:
 def with_column_mapping(
     schema: StructType, *, max_id: int, keep_names: bool = False, number_names: bool = False, nested: bool = False
 ) -> tuple[StructType, int]:
-    """The schema with an id and a physical name for every column, and the greatest id, which the table must remember.
+    """The schema with an id and a physical name for every column, and the greatest id, which the table must record.
 
     Args:
-        schema: The columns; those that have an id or a physical name keep it.
-        max_id: The table's ``delta.columnMapping.maxColumnId``; 0 for a new one.
-        keep_names: Whether the physical name of a column is its name, so that existing data files stay readable (the mapping
-            is enabled on a table with data); otherwise it is ``col-`` and a random UUID.
-        number_names: Whether it is ``col-`` and the id instead.
-        nested: Whether elements of lists, and keys and values of maps, get ids too.
+        schema: The columns; existing ids and physical names are kept.
+        max_id: The table's ``delta.columnMapping.maxColumnId``; 0 for a new table.
+        keep_names: Whether physical names equal the current names, so that existing data files stay readable (when mapping is
+            enabled on a table with data); otherwise they are ``col-`` and a random UUID.
+        number_names: Whether physical names are ``col-`` and the id instead.
+        nested: Whether elements of lists, and keys and values of maps, get ids, too.
     """
     last = max([max_id, *assigned_ids(schema)])
 
@@ -178,7 +178,7 @@ def with_column_mapping(
 
 
 def assigned_ids(schema: StructType) -> list[int]:
-    """All ids in a schema, of columns and inside of them; each of them once, in a table that is as it should be."""
+    """All ids in a schema, including nested ones; unique in a valid table."""
     return [
         number
         for field in all_fields(schema)
@@ -188,7 +188,7 @@ def assigned_ids(schema: StructType) -> list[int]:
 
 
 def all_fields(data_type: DataType) -> Iterator[StructField]:
-    """The columns of a schema and all fields inside them, each before what is inside it."""
+    """All fields of a schema at every depth, outer ones before inner ones."""
     match data_type:
         case StructType(fields):
             for field in fields:
@@ -202,7 +202,7 @@ def all_fields(data_type: DataType) -> Iterator[StructField]:
 
 
 def _each_struct(schema: StructType, change: Callable[[tuple[StructField, ...]], Iterator[StructField]]) -> StructType:
-    """The schema with the fields of every struct changed, the outer ones first."""
+    """The schema with ``change`` applied to the fields of every struct, outer ones first."""
 
     def changed(data_type: DataType) -> DataType:
         match data_type:

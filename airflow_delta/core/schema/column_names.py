@@ -1,7 +1,7 @@
-"""Which column a name means.
+"""Resolution of column names.
 
-Spark resolves names in any case by Java's ``toLowerCase(Locale.ROOT)``, which is Python's ``lower`` for every character that
-both know: ``straße`` and ``STRASSE`` are two names (``casefold`` makes them one), ``İ`` and ``i`` as well.
+Spark ignores case by Java's ``toLowerCase(Locale.ROOT)``, which equals Python's ``lower`` for every character that both know:
+``straße`` and ``STRASSE`` are different names (``casefold`` would make them equal), and so are ``İ`` and ``i``.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from airflow_delta.core.errors import AmbiguousColumnError
 
 
 def name_key(name: str) -> str:
-    """What names are compared by where their case does not count."""
+    """The form of a name for comparisons that ignore case."""
     return name.lower()
 
 
 def field_key(name: str) -> str:
-    """What names are compared by where Spark looks for a field of a type, and not for a column: there it takes more for one.
+    """The form of a name for comparisons of struct fields, where Spark treats more names as equal than for columns.
 
-    The ``i`` with and without a dot are, and the short and the long ``s``. Java: ``String.equalsIgnoreCase``, which compares
-    letter by letter, in upper case, too.
+    ``i`` with and without dot are equal, and so are short and long ``s``. Java: ``String.equalsIgnoreCase``, which compares
+    character by character, also in upper case.
     """
     uppers = (upper if len(upper := letter.upper()) == 1 else letter for letter in name)
     return "".join(upper.lower()[0] for upper in uppers)
 
 
 def find_name(name: str, names: Sequence[str]) -> int | None:
-    """The position of the name: of the very same, or else of the only one that differs in case; None where there is none.
+    """The position of a name: an exact match, or else the only one that differs just in case; None without a match.
 
     Raises:
-        AmbiguousColumnError: The name differs in case from more than one.
+        AmbiguousColumnError: Several names differ just in case.
     """
     if name in names:
         return names.index(name)

@@ -1,6 +1,6 @@
 """The types of a table's columns, named as in PROTOCOL.md, "Schema Serialization Format".
 
-All are values: equal when they mean the same, metadata included. ``str(type)`` is the type's SQL name, as a cast spells it.
+All are values: equal if they mean the same, metadata included. ``str(type)`` is the type's SQL name, as in a cast.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type that its name says all about.
+    """A type without parameters.
 
-    A name that is not known here (an interval) is kept, so that a schema with it opens and is written
-    back as it was; it has no Arrow type and no values.
+    An unknown name (such as an interval) is preserved, so that such a schema can be opened and written back unchanged; it has
+    no Arrow type and no values.
     """
 
     name: str
@@ -31,7 +31,7 @@ class PrimitiveType:
 
 @dataclass(frozen=True, slots=True)
 class DecimalType:
-    """A decimal number of ``precision`` digits, ``scale`` of them behind the point."""
+    """A decimal number of ``precision`` digits, ``scale`` of them after the decimal point."""
 
     precision: int
     scale: int
@@ -65,10 +65,10 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class StructField:
-    """A named column or a named member of a struct.
+    """A column, or a field of a struct.
 
     Attributes:
-        metadata: What the log keeps about the column (column mapping, generation, comments, ...), untouched.
+        metadata: The field's metadata in the log (column mapping, generation, comments, ...), unchanged.
     """
 
     name: str
@@ -80,9 +80,9 @@ class StructField:
         return f"{self.name}:{self.type}"
 
 
-@dataclass(frozen=True)  # without slots, in which nothing could be cached: a table may have thousands of columns
+@dataclass(frozen=True)  # no slots, as cached properties need a __dict__: a table may have thousands of columns
 class StructType:
-    """Named members in order; a table's schema is one."""
+    """Named fields in order; a table's schema is one."""
 
     fields: tuple[StructField, ...]
 
@@ -96,14 +96,14 @@ class StructType:
 
     @cached_property
     def _by_key(self) -> Mapping[str, list[StructField]]:
-        """The fields by what their names are compared by."""
+        """The fields by ``name_key``."""
         found: dict[str, list[StructField]] = {}
         for member in self.fields:
             found.setdefault(name_key(member.name), []).append(member)
         return found
 
     def find(self, name: str) -> StructField | None:
-        """The field of this name, in any case as ``find_name`` resolves names; None when there is none. Raises likewise."""
+        """The field with this name, ignoring case as ``find_name`` does, and raising as it does; None without a match."""
         alike = self._by_key.get(name_key(name), [])
         position = find_name(name, [member.name for member in alike])
         return None if position is None else alike[position]
@@ -112,7 +112,7 @@ class StructType:
         return StructType, (self.fields,)
 
     def without(self, names: tuple[str, ...]) -> StructType:
-        """This struct less the fields of these names (in any case)."""
+        """This struct without the fields of these names (ignoring case)."""
         dropped = set(names)
         others = {name_key(name) for name in dropped.difference(self.names)}
         return StructType(
@@ -122,7 +122,7 @@ class StructType:
 
 @dataclass(frozen=True, slots=True)
 class UnknownType:
-    """A type written as a JSON object of a kind that is not known here (a user-defined type): its text, kept as it was."""
+    """A type written as a JSON object of unknown kind (such as a user-defined type), preserved as text."""
 
     text: str
 
@@ -134,7 +134,7 @@ DataType: TypeAlias = PrimitiveType | DecimalType | StructType | ArrayType | Map
 
 
 def all_types(data_type: DataType) -> Iterator[DataType]:
-    """The type and all types inside of it, each before what is inside of it."""
+    """The type and all types inside of it, outer ones before inner ones."""
     yield data_type
     match data_type:
         case StructType(fields):
@@ -162,4 +162,4 @@ TIMESTAMP = PrimitiveType("timestamp")
 TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VARIANT = PrimitiveType("variant")
 VOID = PrimitiveType("void")
-"""The type of a bare NULL; a table holds no values of it."""
+"""The type of an untyped NULL; it has no other values."""

@@ -1,4 +1,4 @@
-"""The differences that keep rows of one schema from being written to a table of another."""
+"""The differences between schemas that prevent writing rows to a table."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ def schema_differences(
 ) -> tuple[str, ...]:
     """What does not fit, one line for each column, in the order of the table and then of the source.
 
-    Columns are matched by name in any case, at every depth; their order does not matter. Types must be equal or assignable
+    Columns are matched by name, ignoring case, at every depth; their order does not matter. Types must be equal or assignable
     (``is_assignable``).
 
     Args:
         source: Schema of the rows.
         table: Schema of the table.
-        missing_as_null: Whether a column that the table lets be NULL may be missing in the rows.
-        check_nullability: Whether a column that may be NULL in the rows and never in the table is a difference. Spark does not
-            do so: it checks the rows.
+        missing_as_null: Whether nullable columns of the table may be missing in the rows.
+        check_nullability: Whether a nullable column of the rows that is NOT NULL in the table is a difference. Spark ignores
+            that, and checks the rows instead.
 
     Returns:
-        Lines as ``orders.price: string in the source, decimal(10,2) in the table``; none when the rows fit.
+        Lines such as ``orders.price: string in the source, decimal(10,2) in the table``; empty if the rows fit.
     """
     rules = _Rules(missing_as_null=missing_as_null, check_nullability=check_nullability)
     return tuple(rules.of_structs(source, table, ""))
 
 
 def is_assignable(source: DataType, target: DataType) -> bool:
-    """Whether values are written into a column of another type with an implicit cast.
+    """Whether values can be written to a column of another type with an implicit cast.
 
-    The rule is Spark's store assignment in ANSI mode (``Cast.canANSIStoreAssign``): a number into any number, a date or
-    timestamp into any of these, everything without members into a string, NULL into all. A value that the target cannot hold is
-    an error of that row, not of the schema. A string becomes nothing else without an explicit cast.
+    This is Spark's store assignment in ANSI mode (``Cast.canANSIStoreAssign``): numbers to any number, dates and timestamps to
+    each other, every type without fields to string, NULL to all. A value that the target cannot hold is an error of its row,
+    not of the schema. A string needs an explicit cast to any other type.
     """
     match source, target:
         case ArrayType(), ArrayType():

@@ -1,4 +1,4 @@
-"""Statistics and other texts of the log as typed columns, parsed in bulk; a broken text costs its own values only.
+"""Parses statistics and other texts of the log to typed columns in bulk; an invalid text only loses its own values.
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
 """
@@ -30,21 +30,21 @@ from airflow_delta.core.schema.data_types import (
 from airflow_delta.core.schema.partition_values import typed_values
 
 JSON_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING})
-"""Primitive types whose bounds are JSON values of their own."""
+"""Primitive types whose bounds have a JSON form of their own."""
 
 TEXT_TYPES = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
-"""Types whose bounds are JSON strings."""
+"""Types whose bounds are written as JSON strings."""
 
 _MAX_FAILURES = 256
-"""Attempts that may fail while broken texts are singled out; after that their whole neighborhood counts as unknown."""
+"""Most failing attempts to isolate invalid texts; after that, whole pieces with an invalid text count as unknown."""
 
-_BLOCK_BYTES = 1 << 20  # Arrow's default; an object must fit into a block
+_BLOCK_BYTES = 1 << 20  # Arrow's default; an object must fit into one block
 _ONE_OBJECT = r"^[ \t]*\{[^\r\n]*\}[ \t]*$"
 _NO_NUMBER = r':[ \t]*"(?:NaN|[+-]?Infinity)"'
 
 
 def nested_type(types: Mapping[tuple[str, ...], pa.DataType]) -> pa.StructType:
-    """The struct type that holds these types at these paths."""
+    """The struct type with these types at these paths."""
     below: dict[str, dict[tuple[str, ...], pa.DataType]] = {}
     for (head, *path), kind in types.items():
         below.setdefault(head, {})[tuple(path)] = kind
@@ -52,20 +52,20 @@ def nested_type(types: Mapping[tuple[str, ...], pa.DataType]) -> pa.StructType:
 
 
 def is_object(texts: pa.Array) -> pa.Array:
-    """Whether a text looks like one JSON object on one line; false for NULL."""
+    """Whether each text looks like a single-line JSON object; false for NULL."""
     return pc.fill_null(pc.match_substring_regex(texts, _ONE_OBJECT), False)
 
 
 def without_special_floats(texts: pa.Array) -> pa.Array:
-    """JSON texts with null instead of ``"NaN"`` and ``"Infinity"``, which Arrow does not read as floats."""
+    """JSON texts with null instead of ``"NaN"`` and ``"Infinity"``, which Arrow does not parse as floats."""
     return pc.replace_substring_regex(texts, _NO_NUMBER, ":null")
 
 
 def read_objects(texts: pa.Array, schema: pa.Schema) -> pa.Table:
-    """One row for each text, a JSON object each; members outside the schema are ignored.
+    """One row for each text, which must be a JSON object; members outside of the schema are ignored.
 
     Raises:
-        ValueError: A text is not one object of such members.
+        ValueError: A text is not a single object with members of these types.
     """
     content = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0].as_buffer()
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
@@ -75,17 +75,17 @@ def read_objects(texts: pa.Array, schema: pa.Schema) -> pa.Table:
         read_options=pj.ReadOptions(block_size=max(longest + 1, _BLOCK_BYTES)),
     )
     if len(rows) != len(texts):
-        raise ValueError("a text has more than one JSON object")  # each holds one at least, so equal numbers mean one each
+        raise ValueError("a text has more than one JSON object")  # each has at least one, so equal numbers mean one each
     return rows
 
 
 def parse_leniently(values: pa.Array, parse: Callable[[pa.Array], Any], nulls: Callable[[int], Any]) -> list[Any]:
-    """The results of ``parse``, in pieces: a piece that fails is halved until the broken element is alone.
+    """The results of ``parse``, in pieces: a failing piece is bisected until the invalid element is isolated.
 
     Args:
-        values: What is parsed.
-        parse: Gives as many rows as it is given; fails with ``ValueError`` or ``InvalidPartitionValueError``.
-        nulls: Gives so many rows of nulls, in place of a piece that cannot be parsed.
+        values: The values to parse.
+        parse: Returns one row per value; raises ``ValueError`` or ``InvalidPartitionValueError``.
+        nulls: Returns a number of rows of nulls, for a piece that cannot be parsed.
     """
     pieces, todo, failures = [], [values], 0
     while todo:
@@ -103,7 +103,7 @@ def parse_leniently(values: pa.Array, parse: Callable[[pa.Array], Any], nulls: C
 
 
 def typed_leniently(texts: pa.Array, data_type: DataType) -> pa.ChunkedArray:
-    """Values of the type; NULL for a text that is no such value."""
+    """Values of the type; NULL for a text that is not such a value."""
     arrow = arrow_type(data_type)
     pieces = parse_leniently(texts, lambda piece: typed_values(piece, data_type), lambda rows: pa.nulls(rows, arrow))
     return pa.chunked_array(pieces, arrow)

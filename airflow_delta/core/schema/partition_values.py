@@ -1,8 +1,8 @@
 """Partition values: text in the log, typed everywhere else.
 
 Protocol: PROTOCOL.md, "Partition Value Serialization". A partition value is read from the log, never from a path. NULL, a
-missing key and the empty text are one value, NULL. A timestamp without a zone is read as UTC, whatever session wrote it.
-Where Spark reads garbage as NULL, and so loses the rows from every filter, an error names it.
+    missing key and the empty text all mean NULL. A timestamp without a zone is UTC, whatever session wrote it. An invalid text
+    raises an error that names it; Spark reads it as NULL, so that filters lose the rows.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _PLAIN_FLOAT_RANGE = (1e-3, 1e7)
 
 # -- to the log
 
-_UNREADABLE = (ValueError, ArithmeticError, NotImplementedError)  # the last is Arrow's, where it has no such cast
+_UNREADABLE = (ValueError, ArithmeticError, NotImplementedError)  # NotImplementedError: a cast that Arrow lacks
 _FEW_MAPS = 8
-"""Up to so many, a look in Python is quicker than to start Arrow's kernels: most commits add a few files."""
+"""Up to this many maps, Python is faster than Arrow's kernels: most commits add few files."""
 
 
 def serialize(value: Any, data_type: DataType, *, column: str = "") -> str | None:
-    """The text of a Python value in an action's ``partitionValues``; None for NULL and for empty text and bytes.
+    """The text of a Python value for ``partitionValues``; None for NULL and for empty strings and bytes.
 
     Args:
-        value: As Arrow's ``as_py`` gives it; a datetime without a zone is taken as UTC for ``timestamp``.
+        value: As from Arrow's ``as_py``; a datetime without a zone counts as UTC for ``timestamp``.
         data_type: Type of the partition column.
         column: Name of the column, for the error.
 
     Raises:
-        UnwritablePartitionValueError: The value has no such text, or the type cannot partition.
+        UnwritablePartitionValueError: The value has no valid text, or a column of its type cannot be a partition column.
     """
     if value is None or value in ("", b""):
         return None
@@ -69,7 +69,7 @@ def serialize(value: Any, data_type: DataType, *, column: str = "") -> str | Non
 
 
 def serialized_values(values: pa.Array | pa.ChunkedArray, data_type: DataType, *, column: str = "") -> pa.Array:
-    """``serialize`` over a column (strings out); Python sees each distinct value once. Raises as it does."""
+    """``serialize`` for a column (returns strings); each distinct value is converted once. Raises as ``serialize``."""
     distinct = _encoded(values)
     texts = [serialize(_python_value(value, data_type, column), data_type, column=column) for value in distinct.dictionary]
     return pa.array(texts, pa.string()).take(distinct.indices)
@@ -78,8 +78,8 @@ def serialized_values(values: pa.Array | pa.ChunkedArray, data_type: DataType, *
 def _python_value(value: pa.Scalar, data_type: DataType, column: str) -> Any:
     try:
         return value.as_py()
-    except (OverflowError, ValueError) as error:  # years that Python does not count to
-        shown = str(value.cast(pa.string()))  # as Python knows no text of it either
+    except (OverflowError, ValueError) as error:  # years outside of Python's range
+        shown = str(value.cast(pa.string()))  # Python has no text for the value, either
         raise UnwritablePartitionValueError(column=column, value=shown, type=str(data_type)) from error
 
 
@@ -98,7 +98,7 @@ def _integer_text(value: Any) -> str:
 
 
 def _java_text(value: float, digits: str) -> str:
-    """A number as Java's ``Double.toString`` writes it, given its shortest digits as Python writes them."""
+    """A number as Java's ``Double.toString`` writes it, from its shortest digits as written by Python."""
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - the one test of NaN for every width
         return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")  # noqa: PLR0124
     if value == 0 or _PLAIN_FLOAT_RANGE[0] <= abs(value) < _PLAIN_FLOAT_RANGE[1]:
@@ -152,7 +152,7 @@ _SERIALIZERS: dict[DataType, Callable[[Any], str]] = {
 
 
 def typed_values(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, column: str = "") -> pa.Array:
-    """The typed values of partition texts; each distinct text is parsed once, by Arrow's kernels where they can.
+    """The typed values of partition texts; each distinct text is parsed once, by Arrow's kernels where possible.
 
     Args:
         texts: Strings as in the log, NULL included.
@@ -160,7 +160,7 @@ def typed_values(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, colu
         column: Name of the column, for the error.
 
     Raises:
-        InvalidPartitionValueError: A text that is not a value of the type.
+        InvalidPartitionValueError: A text is not a value of the type.
     """
     encoded = _encoded(texts)
     distinct = encoded.dictionary.cast(pa.string())
@@ -174,7 +174,7 @@ def typed_values(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, colu
 
 
 def partition_arrays(files: pa.Table, fields: Iterable[StructField]) -> dict[str, pa.Array]:
-    """The typed partition values of files (a ``partition_values`` map column, by physical names), by column; CHAR padded.
+    """The typed partition values of files (map column ``partition_values``, physical names) by column; CHAR is padded.
 
     Raises as ``typed_values``.
     """
@@ -183,16 +183,16 @@ def partition_arrays(files: pa.Table, fields: Iterable[StructField]) -> dict[str
 
 
 def partition_column(texts: pa.Array | pa.ChunkedArray, field: StructField) -> pa.Array:
-    """``typed_values`` of a partition column, padded where it is a CHAR."""
+    """``typed_values`` of a partition column; CHAR is padded."""
     values = typed_values(texts, field.type, column=field.name)
     padding = paddings(StructType((field,))).get(field.name)
     return values if padding is None else padding.pad(values)
 
 
 def texts_of_key(maps: pa.ChunkedArray, key: str) -> pa.ChunkedArray:
-    """The text that each map has for the key; NULL where it has none.
+    """The text for the key in each map; NULL if it is missing.
 
-    As ``pc.map_lookup``, but ten times as fast where each map has the key just once, as is the rule.
+    As ``pc.map_lookup``, but ten times as fast if each map has the key exactly once, which is the usual case.
     """
     return pa.chunked_array([_texts_of_key(chunk, key) for chunk in maps.chunks], pa.string())
 
@@ -207,15 +207,14 @@ def _texts_of_key(maps: pa.MapArray, key: str) -> pa.StringArray:
 
 
 def partition_keys(schema: StructType, partition_columns: Iterable[str]) -> list[str]:
-    """The keys of ``partitionValues`` in a table of this schema and these partition columns: physical names."""
+    """The keys of ``partitionValues`` for this schema and these partition columns: their physical names."""
     return [physical_name(field) for name in partition_columns if (field := schema.find(name))]
 
 
 def with_exact_keys(maps: pa.ChunkedArray, keys: Sequence[str]) -> pa.ChunkedArray:
-    """The maps with exactly these keys, a missing one with a null.
+    """The maps with exactly these keys; missing keys get a null.
 
-    A careless writer may have left others to a file, from an earlier partitioning, or nulls out; some readers refuse the table
-    then.
+    Some writers leave keys of a former partitioning in a file, or omit nulls; some readers then reject the table.
 
     Protocol: PROTOCOL.md, "Add File and Remove File": a value for each partition column.
     """

@@ -1,4 +1,4 @@
-"""A schema as the JSON text of the log, both ways.
+"""Converts a schema to the JSON text of the log and back.
 
 Protocol: PROTOCOL.md, "Schema Serialization Format".
 """
@@ -28,9 +28,9 @@ _DEFAULT_DECIMAL = DecimalType(10, 0)
 _MOST_DIGITS = 38
 
 
-@lru_cache(maxsize=64)  # every version of a table, and every table made alike, says it again
+@lru_cache(maxsize=64)  # the text recurs in every version of a table
 def parse_schema(text: str) -> StructType:
-    """The schema that a metaData action's ``schemaString`` holds; type names that are not known here are kept.
+    """The schema in a metaData action's ``schemaString``; unknown type names are preserved.
 
     Raises:
         InvalidSchemaError: The text is not the JSON of a struct.
@@ -45,15 +45,15 @@ def parse_schema(text: str) -> StructType:
 
 
 def schema_json(schema: StructType) -> str:
-    """The schema as ``schemaString``, spelled as Spark spells it."""
+    """The schema as ``schemaString``, in Spark's spelling."""
     return json.dumps(_type_document(schema), ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_type(document: Any) -> DataType:
-    """The type that the parsed JSON of a schema describes.
+    """The type in the parsed JSON of a schema.
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError, RecursionError: It describes none.
+        ValueError, KeyError, TypeError, AttributeError, RecursionError: It is not a valid type.
     """
     if isinstance(document, str):
         decimal = _DECIMAL.fullmatch(document)

@@ -1,4 +1,4 @@
-"""Values written as text, in partition values, statistics and literals, as Spark casts them."""
+"""Values written as text, in partition values, statistics and literals; parsed as Spark casts them."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _YEARS_OF_CYCLE, _DAYS_OF_CYCLE = 400, 146_097
 
 
 def rounded_decimal(value: Decimal, scale: int) -> Decimal:
-    """The number with ``scale`` digits behind the point, rounded half up. Raises ``ValueError`` for NaN and infinity."""
+    """The number with ``scale`` digits after the point, rounded half up. Raises ``ValueError`` for NaN and infinity."""
     if not value.is_finite():
         raise ValueError(f"{value} has no digits")
     return value.quantize(Decimal(1).scaleb(-scale), context=_DIGITS)
 
 
 def values_of_texts(texts: pa.Array, data_type: DataType) -> pa.Array:
-    """Typed values of strings, by Arrow's kernels where they can.
+    """Typed values of strings, by Arrow's kernels where possible.
 
     Raises:
-        ValueError: A text is not a value of the type (``pa.ArrowInvalid`` is one), or no text says such a value.
+        ValueError: A text is not a value of the type (``pa.ArrowInvalid`` is a subclass), or the type has no text form.
     """
     if data_type == STRING:
         return texts
@@ -58,7 +58,7 @@ def values_of_texts(texts: pa.Array, data_type: DataType) -> pa.Array:
         return texts.cast(pa.binary())
     trimmed, arrow = pc.utf8_trim_whitespace(texts), arrow_type(data_type)
     if isinstance(data_type, DecimalType):
-        # Of numbers with more digits than the type has before the point Arrow takes some for others.
+        # Arrow misreads some numbers with more digits before the point than the type has.
         usual = rf"^[+-]?0*\d{{0,{data_type.precision - data_type.scale}}}(\.\d*)?$"
         return _first_that_can(trimmed, arrow, lambda text: _decimal(text, data_type), usual=usual)
     if data_type == BOOLEAN:
@@ -77,7 +77,7 @@ def values_of_texts(texts: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def _first_that_can(texts: pa.Array, arrow: pa.DataType, parse: Callable[[str], Any], *, usual: str = "") -> pa.Array:
-    """The kernel's reading where all texts match ``usual`` and it takes them, or Python's, text by text."""
+    """Arrow's result if all texts match ``usual`` and the cast succeeds, else Python's, text by text."""
     if pc.all(pc.match_substring_regex(texts, usual)).as_py() is not False:
         with suppress(pa.ArrowInvalid):
             return texts.cast(arrow)
@@ -88,7 +88,7 @@ def _first_that_can(texts: pa.Array, arrow: pa.DataType, parse: Callable[[str], 
 def _integers(texts: pa.Array) -> pa.Array:
     if pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():
         raise ValueError("a hexadecimal number, which is one to Arrow and not to Spark")
-    # Spark cuts a fraction off: another writer's "1.0" is 1.
+    # Spark truncates fractions: "1.0" of another writer is 1.
     return pc.replace_substring_regex(texts, r"^\+?(-?\d+)(\.\d*)?$", r"\1")
 
 
@@ -100,7 +100,7 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 
 def _decimal(text: str, data_type: DecimalType) -> Decimal:
-    if "_" in text:  # which Python leaves out
+    if "_" in text:  # which Python would ignore
         raise ValueError(text)
     try:
         value = rounded_decimal(Decimal(text), data_type.scale)
@@ -112,18 +112,18 @@ def _decimal(text: str, data_type: DecimalType) -> Decimal:
 
 
 def _days(text: str) -> int:
-    """Days since the epoch of a date as Spark reads it: ``yyyy``, ``yyyy-m``, ``yyyy-m-d``, years of any length."""
+    """A date as Spark reads it, in days since the epoch: ``yyyy``, ``yyyy-m``, ``yyyy-m-d``, with years of any length."""
     found = _LOOSE_DATE.fullmatch(text)
     if found is None:
         raise ValueError(text)
     year, month, day = int(found[1]), int(found[2] or 1), int(found[3] or 1)
-    # Python's calendar ends with the year 9999; the Gregorian one repeats every 400 years.
+    # Python's calendar ends in year 9999; the Gregorian calendar repeats every 400 years.
     cycles, year_of_cycle = divmod(year - 2000, _YEARS_OF_CYCLE)
     return dt.date(2000 + year_of_cycle, month, day).toordinal() - _EPOCH_ORDINAL + cycles * _DAYS_OF_CYCLE
 
 
 def _times(texts: pa.Array) -> pa.Array:
-    """Times as Arrow's kernel takes them: to the microsecond, with the zone, where there is one, right behind them."""
+    """Timestamps in the form that Arrow's kernel accepts: up to microseconds, with any zone directly after them."""
     texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
     texts = pc.replace_substring_regex(texts, _SECONDS + r"\s*(?:UTC|GMT)$", r"\1Z")
     return pc.replace_substring_regex(texts, _SECONDS + r"\s+" + _ZONE, r"\1\2")
@@ -134,6 +134,6 @@ def _timestamps(texts: pa.Array) -> pa.Array:
     zoned = pc.match_substring_regex(texts, _ZONED_TIME)
     none = pa.scalar(None, pa.string())
     with_zone = pc.if_else(zoned, texts, none).cast(pa.timestamp("us", "UTC"))
-    # A naive text becomes an instant by reading it as UTC.
+    # A text without a zone is read as UTC.
     without_zone = pc.if_else(zoned, none, texts).cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
     return pc.coalesce(with_zone, without_zone)

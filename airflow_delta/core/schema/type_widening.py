@@ -1,4 +1,4 @@
-"""Type widening: which type may replace which, so that existing values stay the same.
+"""Type widening: which type may replace which without changing existing values.
 
 Protocol: PROTOCOL.md, "Type Widening", "Supported Type Changes".
 """
@@ -25,7 +25,7 @@ from airflow_delta.core.schema.data_types import (
 from airflow_delta.core.schema.schema_json import parse_type
 
 TYPE_CHANGES = "delta.typeChanges"
-"""Key of a column's metadata: the types that it, or what is inside of it, had before."""
+"""Metadata key of a column: the former types of the column, or of what is inside of it."""
 
 _WIDER: dict[DataType, tuple[DataType, ...]] = {
     BYTE: (SHORT, INTEGER, LONG, DOUBLE),
@@ -38,10 +38,10 @@ _INTEGER_DIGITS: dict[DataType, int] = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 
 
 
 def is_widening(before: DataType, after: DataType) -> bool:
-    """Whether a column of the one type may become a column of the other; not for equal types.
+    """Whether a column may change from the one type to the other; false for equal types.
 
-    An integer becomes a decimal with 10 digits before the point, a long one with 20; a decimal keeps at least its digits on
-    either side of the point.
+    An integer needs a decimal with at least 10 digits before the point, a long one with 20; a decimal must keep its digits on
+    both sides of the point.
     """
     if isinstance(after, DecimalType):
         whole = after.precision - after.scale
@@ -52,7 +52,7 @@ def is_widening(before: DataType, after: DataType) -> bool:
 
 
 def unknown_changes(schema: StructType) -> Iterator[str]:
-    """Changes of types that the columns have gone through, and that are not known here: values, and bounds, of older files.
+    """Type changes of the columns that are not supported here, so that values and bounds of older files cannot be read.
 
     Protocol: PROTOCOL.md, "Reader Requirements for Type Widening".
     """

@@ -1,4 +1,4 @@
-"""Columns of types that are not known here: a table of features with such types is opened without them."""
+"""Columns of unsupported types: a table whose features add such types is opened without these columns."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _KNOWN = frozenset({*INTEGERS, FLOAT, DOUBLE, BOOLEAN, STRING, BINARY, DATE, TIM
 
 
 def columns_of_unknown_types(schema: StructType) -> tuple[str, ...]:
-    """Names of the columns that are of such a type (a geometry), or hold one, in the table's order."""
+    """Names of the columns that are or contain such a type (such as geometry), in the table's order."""
     return tuple(field.name for field in schema.fields if any(map(is_unknown, all_types(field.type))))
 
 
 def is_unknown(data_type: DataType) -> bool:
-    """Whether no value of the type can be read here: its name means nothing."""
+    """Whether the type is unknown, so that its values cannot be read here."""
     return isinstance(data_type, PrimitiveType) and data_type not in _KNOWN

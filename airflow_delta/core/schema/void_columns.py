@@ -1,6 +1,6 @@
-"""Columns of type void, which hold nothing but NULL: data files leave them out, and readers put them in again.
+"""Columns of type void, which can only be NULL: data files omit them, and readers add them back.
 
-Protocol: PROTOCOL.md, "Primitive Types"; what cannot be left out: protocol_rfcs/void-type.md.
+Protocol: PROTOCOL.md, "Primitive Types"; what cannot be omitted: protocol_rfcs/void-type.md.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from airflow_delta.core.schema.data_types import VOID, ArrayType, DataType, MapT
 
 
 def holds_void(data_type: DataType) -> bool:
-    """Whether values of the type are, or hold, void."""
+    """Whether the type is or contains void."""
     return VOID in all_types(data_type)
 
 
 def check_storable(columns: StructType) -> None:
-    """Return if data files hold something of each of these columns (those of the table less partition columns).
+    """Return if data files can store something of each of these columns (the table's columns without partition columns).
 
     Raises:
-        UnsupportedTypeError: Nothing would be left of a list, a map, a struct or the table.
+        UnsupportedTypeError: Nothing would remain of a list, a map, a struct or the table.
     """
     if columns.fields and all(field.type == VOID for field in columns.fields):
         raise UnsupportedTypeError(type=str(columns))

@@ -1,7 +1,7 @@
-"""File skipping by the Bloom filters in data files, where statistics leave a file because every range holds every value.
+"""File skipping by the Bloom filters in data files, for lookups where min/max statistics exclude no file.
 
-Asked are only the files that statistics leave, while they are few enough for one process to open them: beyond that, reading
-footers in one place takes longer than it saves. Whatever goes wrong, a file stays.
+Only files that statistics keep are checked, and only if they are few enough for one process to open them all: beyond that,
+reading footers on the driver takes longer than it saves. A file whose filters cannot be read is kept.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from airflow_delta.core.snapshot.lookups import AllOf, Lookup, Lookups, OneOf, e
 from airflow_delta.core.storage.file_locator import FileLocator
 
 MOST_FILES: Final = 2_000
-"""So many files are asked: some seconds, of an object store too."""
+"""The most files to check: a few seconds of requests, even to an object store."""
 
-_THREADS = 16  # each holds one filter, of 8 MiB at most
-_MOST_SECONDS = 60.0  # then what is not yet known stays unknown
+_THREADS = 16  # each holds at most one filter, of up to 8 MiB
+_MOST_SECONDS = 60.0  # after this, every file not yet checked is kept
 
 
 def without_skippable(files: pa.Table, lookups: Lookups, locate: FileLocator, *, by_id: bool = False) -> pa.Table:
-    """The files that may hold what is looked up; all of them where they are too many to be asked.
+    """The files that may hold the looked-up values; all files if there are more than ``MOST_FILES``.
 
     Args:
-        files: With their ``path`` in the log.
-        lookups: What is looked up.
-        locate: Finds them.
+        files: Files with the column ``path``, as in the log.
+        lookups: The values to look up.
+        locate: Resolves a path of the log to a filesystem and a location in it.
         by_id: As of ``open_data_file``.
     """
     if not 0 < len(files) <= MOST_FILES:
@@ -48,7 +48,7 @@ def without_skippable(files: pa.Table, lookups: Lookups, locate: FileLocator, *,
 
 
 class _Asked:
-    """Asks files; values are hashed once for each type in which files store them."""
+    """Checks files against lookups. The values are hashed once for each stored type."""
 
     def __init__(self, lookups: Lookups, locate: FileLocator, *, by_id: bool, ends: float) -> None:
         self._lookups = lookups
@@ -60,7 +60,7 @@ class _Asked:
         self._lock = Lock()
 
     def may_hold(self, path: str) -> bool:
-        """Whether the file may hold it."""
+        """Whether the file may hold a row that the lookups describe; True if its filters cannot be read, or time is up."""
         if time.monotonic() > self._ends:
             return True
         try:
@@ -88,7 +88,7 @@ class _Asked:
         filters: FileBloomFilters,
         group: RowGroupFilters,
     ) -> bool:
-        """Whether the row group may hold one of the rows of values: each filter is asked for its column of them."""
+        """Whether the row group may hold one of the rows of values. Columns without a filter are ignored."""
         held: pa.BooleanArray | None = None
         for field, array in zip(fields, values, strict=True):
             column = filters.columns.get(field.name)

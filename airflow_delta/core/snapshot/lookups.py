@@ -1,6 +1,6 @@
-"""What of a predicate, or of keys, Bloom filters can be asked: whether some rows of values may be there.
+"""The part of a predicate, or of a set of keys, that Bloom filters can decide: whether given values may be present.
 
-A tree of ``Lookup``: AND and OR stay, every other part of the predicate is TRUE, as it may hold for any row.
+The result is a tree of ``Lookup``. AND and OR are kept; every other part of the predicate counts as TRUE.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MOST_LOOKUPS = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookup:
-    """Rows of values: one of them must be there.
+    """Rows of values, at least one of which must be present.
 
     Attributes:
         fields: The columns.
-        values: For each column its values, one for each row, in ``looked_up_type``.
+        values: One array for each column, with one value for each row, of type ``looked_up_type``.
     """
 
     fields: tuple[StructField, ...]
@@ -47,14 +47,14 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllOf:
-    """Each of them must hold."""
+    """All of these lookups must hold."""
 
     lookups: tuple[Lookups, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneOf:
-    """One of them must hold."""
+    """At least one of these lookups must hold."""
 
     lookups: tuple[Lookups, ...]
 
@@ -65,14 +65,14 @@ Lookups: TypeAlias = Lookup | AllOf | OneOf
 def lookups_of(
     predicate: Expression, keys: pa.Table | None, indexed: IndexedColumns, schema: StructType, partition_columns: Iterable[str]
 ) -> Lookups | None:
-    """What filters can be asked about the rows that satisfy a predicate; None where they can say nothing.
+    """What Bloom filters can check for rows that satisfy a predicate; None if they cannot decide anything.
 
     Args:
-        predicate: As ``parse_predicate`` made it for the schema.
-        keys: Columns named as the table's: the rows have one of these keys, too.
+        predicate: The predicate, as ``parse_predicate`` made it for the schema.
+        keys: Columns named as the table's; the rows must also have one of these keys.
         indexed: The columns that have filters.
-        schema: The table's.
-        partition_columns: Names of those that no file holds.
+        schema: The table's schema.
+        partition_columns: Names of the partition columns, which data files do not contain.
     """
     if not indexed.names:
         return None
@@ -84,7 +84,7 @@ def lookups_of(
 
 
 def each_lookup(lookups: Lookups) -> Iterable[Lookup]:
-    """The lookups of a tree."""
+    """The leaves of a tree of lookups."""
     if isinstance(lookups, Lookup):
         yield lookups
         return
@@ -123,7 +123,7 @@ def _one_of(lookups: Sequence[Lookups | None]) -> Lookups | None:
 
 
 def _joined(operands: Iterable[Expression]) -> list[Expression]:
-    """The operands of an OR; equalities of one column as one list of values."""
+    """The operands of an OR, with equalities of the same column joined into one list of values."""
     joined: dict[Any, Expression] = {}
     for operand in operands:
         match operand:
@@ -145,13 +145,13 @@ def _lookup(field: StructField, literals: Sequence[Literal], most: int) -> Looku
         return None
     try:
         array = pa.array(list(values), looked_up_type(field.type))
-    except (pa.ArrowException, OverflowError, ValueError):  # more digits than the column has: no file need be asked for that
+    except (pa.ArrowException, OverflowError, ValueError):  # more digits than the column holds: not decided here
         return None
     return Lookup((field,), (array,)) if _is_short(array) else None
 
 
 def _is_of(value: Any, field: StructField) -> bool:
-    """Whether the value compares with those of the column as equal exactly when it is one of them."""
+    """Whether a value compares equal to a column's value exactly when both are the same stored value."""
     match field.type:
         case kind if kind in INTEGERS:
             return type(value) is int and -(1 << 63) <= value < 1 << 63

@@ -1,4 +1,4 @@
-"""From live files to rows, in this process."""
+"""Reading the rows of live files in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.feature import DELETION_VECTORS
 
 READ_COLUMNS: Final = ("path", "partition_values", "deletion_vector", "base_row_id", "default_row_commit_version")
-"""The columns of ``ADD_FILE`` that reading rows needs."""
+"""The columns of ``ADD_FILE`` needed to read rows."""
 
 
 def read_rows(
@@ -31,20 +31,20 @@ def read_rows(
     by_id: bool = False,
     row_ids: RowIds | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of these files (``READ_COLUMNS``) that the predicate selects and that no deletion vector hides.
+    """The rows of these files (``READ_COLUMNS``) that satisfy the predicate and are not marked deleted by a deletion vector.
 
     Args:
-        store: The table's log.
-        files: Its files, or some of them.
-        schema: Its columns.
-        partition_columns: Logical names of those that partition it.
-        columns: Names of the columns wanted, in this order; all when None.
-        predicate: Which rows; all when None.
+        store: The table's log store.
+        files: The files to read: all live files of the table, or some of them.
+        schema: The table's columns.
+        partition_columns: Logical names of the partition columns.
+        columns: Names of the columns to return, in this order; all when None.
+        predicate: Which rows to return; all when None.
         by_id: As of ``open_data_file``.
-        row_ids: Where rows carry their ids: requests the last columns ``ROW_ID`` and ``ROW_COMMIT_VERSION``.
+        row_ids: Where rows carry their row ids; when given, ``ROW_ID`` and ``ROW_COMMIT_VERSION`` are appended as last columns.
 
     Raises:
-        InvalidPredicateError: The predicate cannot be decided exactly here.
+        InvalidPredicateError: The predicate cannot be evaluated exactly here.
         SchemaMismatchError: A column is not in the table.
         PathOutsideTableError: A file lies outside of the table.
     """
@@ -83,10 +83,10 @@ def read_rows(
 
 
 def refuse_deletion_vectors(table_uri: str, files: pa.Table) -> None:
-    """Return if no file hides rows by a deletion vector: reading such a file whole would bring deleted rows back.
+    """Return if no file has a deletion vector. A reader that ignored one would return deleted rows.
 
     Raises:
-        UnsupportedReaderFeatureError: At least one file does.
+        UnsupportedReaderFeatureError: At least one file has one.
     """
     deletion_vectors = files["deletion_vector"]
     if deletion_vectors.null_count < len(deletion_vectors):
@@ -94,7 +94,7 @@ def refuse_deletion_vectors(table_uri: str, files: pa.Table) -> None:
 
 
 def _files(files: pa.Table) -> Iterator[tuple[str, dict[str, str | None], dict[str, Any] | None, int | None, int | None]]:
-    """``READ_COLUMNS`` of each file."""
+    """The values of ``READ_COLUMNS``, one tuple for each file."""
     for batch in files.select(READ_COLUMNS).to_batches():
         for path, values, *rest in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield path, dict(values), *rest

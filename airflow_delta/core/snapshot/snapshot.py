@@ -1,4 +1,4 @@
-"""The table at one version: the front door of everything that reads."""
+"""The table at one version: what every reader starts from."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ from airflow_delta.core.table_features.support import PARTLY_READABLE, check_rea
 
 
 class Snapshot:
-    """One version of a table. It never changes; what is large is read when it is first requested, and kept.
+    """One version of a table. Immutable; large parts are read on first use and then cached.
 
     Raises:
         CorruptLogError: The log holds no protocol or no metadata.
-        UnsupportedReaderFeatureError: The rows cannot be read right.
-        CatalogRequiredError: A catalog manages the table, and the store does not know it; or the other way round,
-            ``NotCatalogManagedError``; or the catalog manages another table there, ``AnotherManagedTableError``.
+        UnsupportedReaderFeatureError: The table needs a reader feature that is not supported here.
+        CatalogRequiredError: The table is catalog-managed, and the store does not go through its catalog.
+        NotCatalogManagedError: The store goes through a catalog, but the table is not catalog-managed.
+        AnotherManagedTableError: The catalog manages another table at this place.
     """
 
     def __init__(self, store: LogStore, replay: LogReplay) -> None:
@@ -68,7 +69,7 @@ class Snapshot:
 
     @property
     def version(self) -> int:
-        """Number of the commit that made this version."""
+        """The version number, that of the commit that made it."""
         return self.replay.segment.version
 
     @property
@@ -78,10 +79,10 @@ class Snapshot:
 
     @cached_property
     def timestamp(self) -> int:
-        """When this version was committed, in milliseconds since the epoch; the checkpoint's time where only that is left.
+        """When this version was committed, in milliseconds since the epoch; the checkpoint's time if only that is left.
 
-        Where commits carry no time, that of the file, as it stands: as in Delta Spark. History, time travel and the change feed
-        move times of a clock that ran backwards; to name the version by its time, take ``history_timestamp``.
+        Without in-commit timestamps this is the modification time of the commit file, unadjusted, as in Delta Spark. History,
+        time travel and the change feed adjust such times so that they ascend; ``history_timestamp`` is the adjusted time.
         """
         commit, checkpoint = self.segment.commit_of_version, self.segment.checkpoint
         file = commit or (checkpoint.files[-1] if checkpoint else None)
@@ -94,9 +95,9 @@ class Snapshot:
 
     @cached_property
     def history_timestamp(self) -> int:
-        """The time that history, time travel and the change feed give this version, in milliseconds since the epoch.
+        """The time by which history, time travel and the change feed know this version, in milliseconds since the epoch.
 
-        Costs a listing of the log where commits carry no time. ``timestamp`` where the commit is gone.
+        Without in-commit timestamps this lists the log. If the commit file is gone, it equals ``timestamp``.
         """
         in_commit = InCommitTimestamps.from_metadata(self.metadata)
         if in_commit.holds_for(self.version):
@@ -108,11 +109,11 @@ class Snapshot:
 
     @cached_property
     def checksum(self) -> VersionChecksum | None:
-        """What the checksum file beside the commit says; None where there is none that can be read. It is never the truth."""
+        """The content of the version checksum file (``.crc``); None if absent or unreadable. A hint only: the log decides."""
         return read_checksum(self.store, self.version)
 
     def verify_checksum(self) -> tuple[str, ...]:
-        """What the checksum file says otherwise than the log, each as a text; empty where they agree or there is none.
+        """The differences between the version checksum and the log, as texts; empty if they agree or there is no checksum.
 
         Raises:
             CorruptLogError: A log file that is needed cannot be read.
@@ -134,15 +135,15 @@ class Snapshot:
 
     @property
     def commit_info(self) -> CommitInfo | None:
-        """Who made this version; None when the log does not record it."""
+        """The ``commitInfo`` of this version; None when the log does not record it."""
         return self.replay.commit_info
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns that can be read, partition columns included, in the table's order.
+        """The readable columns, partition columns included, in the table's order.
 
-        Their metadata names physical names and ids only where the table's column mapping is on. Columns that are left out, the
-        ``unreadable_columns``, are named in a warning.
+        Field metadata holds physical names and ids only if column mapping is on. A warning (``UnreadableColumnsWarning``) names
+        the columns left out, the ``unreadable_columns``.
         """
         schema = parse_schema(self.schema_string)
         if unreadable := self.unreadable_columns:
@@ -152,19 +153,19 @@ class Snapshot:
 
     @cached_property
     def unreadable_columns(self) -> tuple[str, ...]:
-        """Names of the columns of types that only a feature explains which is not known here (a geometry)."""
+        """Names of the columns left out because their type needs a feature that is not supported here (such as geometry)."""
         if PARTLY_READABLE.isdisjoint(reader_features(self.protocol)):
             return ()
         return columns_of_unknown_types(parse_schema(self.schema_string))
 
     @property
     def column_mapping(self) -> MappingMode:
-        """How columns are found in data files; a table whose protocol does not know column mapping has none."""
+        """How columns are matched to those of data files; none if the table's protocol does not support column mapping."""
         return column_mapping_of(self.metadata, self.protocol)
 
     @property
     def schema_string(self) -> str:
-        """The schema as JSON text, as in the log."""
+        """The schema as JSON text, unchanged from the log."""
         return self.metadata.schema_string
 
     @property
@@ -174,7 +175,7 @@ class Snapshot:
 
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:
-        """How far each application has written, by its id."""
+        """The last transaction (``txn`` action) of each application, by application id."""
         return self.replay.transactions
 
     @property
@@ -183,10 +184,10 @@ class Snapshot:
         return self.replay.domains
 
     def redefined(self, metadata: Metadata, protocol: Protocol) -> Snapshot:
-        """The same files as a commit that gives the table this definition will have them read."""
+        """This snapshot with other metadata and protocol but the same files, as a commit of just those would leave it."""
         other = copy(self)
         other.metadata, other.protocol = metadata, protocol
-        for made in ("schema", "unreadable_columns"):  # what the other definition made of it
+        for made in ("schema", "unreadable_columns"):  # derived from the former definition
             other.__dict__.pop(made, None)
         return other
 
@@ -197,17 +198,17 @@ class Snapshot:
         *,
         keys: pa.Table | None = None,
     ) -> pa.Table:
-        """The live files that can hold rows for which ``where`` is true; it may be more, never fewer.
+        """The live files that may hold rows for which ``where`` is true: possibly more files, never fewer.
 
-        Statistics decide first. Of the files that they leave, some thousands at most, the Bloom filters are asked of the
-        columns that the table indexes so (``airflow_delta.bloomFilter.columns``).
+        Partition values and statistics decide first. If the files left are a few thousand at most, their Bloom filters are
+        checked for columns that the table indexes (``airflow_delta.bloomFilter.columns``).
 
         Args:
             where: Which rows; all when None.
-            columns: Names of ``ADD_FILE`` and ``num_records`` (physical rows; null where the statistics lack them), in this
-                order; those of ``ADD_FILE`` when None. What is not requested is not read.
-            keys: The rows have one of these keys: columns named as the table's, integers as longs. Only Bloom filters are asked
-                for them.
+            columns: Names of columns of ``ADD_FILE``, and ``num_records`` (physical rows; NULL where the statistics lack it),
+                in this order; all of ``ADD_FILE`` when None. Columns not requested are not read.
+            keys: The rows must also have one of these keys: columns named as the table's, integers as 64-bit. Only Bloom
+                filters use them.
 
         Raises:
             InvalidPredicateError: The text is not a predicate on this table.
@@ -224,7 +225,7 @@ class Snapshot:
         return without_skippable(files, lookups, FileLocator.from_store(self.store), by_id=by_id).select(wanted)
 
     def _files_by_statistics(self, predicate: Expression, wanted: list[str]) -> pa.Table:
-        """The files that partition values and statistics leave, with these columns."""
+        """The files that partition values and statistics cannot exclude, with these columns."""
         if predicate == TRUE:
             return self.replay.files(wanted)
         schema, partitions = self.schema, self.partition_columns
@@ -242,7 +243,7 @@ class Snapshot:
         return filter_files(predicate, files, schema, partitions).select(wanted)
 
     def completed(self, files: pa.Table) -> pa.Table:
-        """These live files, of which some columns are known, with all columns (``ADD_FILE``), in the same order.
+        """These live files, given with only some columns, with all columns (``ADD_FILE``), in the same order.
 
         Raises:
             CorruptLogError: As of ``files``.
@@ -258,7 +259,7 @@ class Snapshot:
 
         try:
             found = pa.concat_tables(map(among, self.replay.file_pieces()))
-        except CorruptLogError:  # something else may serve
+        except CorruptLogError:  # another source may serve
             found = among(self.replay.active_files)
         if len(found) < len(files):
             detail = f"{len(files) - len(found)} live files of version {self.version} are gone from the log"
@@ -266,7 +267,7 @@ class Snapshot:
         return found.take(pc.index_in(paths, found["path"].combine_chunks()))
 
     def tombstones(self) -> pa.Table:
-        """The removed files that the log still remembers (``REMOVE_FILE``)."""
+        """The removed files that the log still records as tombstones (``REMOVE_FILE``)."""
         return self.replay.tombstones
 
     def to_arrow(
@@ -276,19 +277,19 @@ class Snapshot:
         *,
         with_row_ids: bool = False,
     ) -> pa.RecordBatchReader:
-        """The rows for which ``where`` is true, exactly; files are opened one after the other while the reader is consumed.
+        """Exactly the rows for which ``where`` is true; files are opened one after the other as the reader is consumed.
 
         Args:
-            columns: Names of the columns wanted, in this order; all when None.
+            columns: Names of the columns to return, in this order; all when None.
             where: Which rows; all when None.
-            with_row_ids: Whether the last columns ``__row_id`` and ``__row_commit_version`` identify each row and which
-                version last changed it, on a table that tracks its rows.
+            with_row_ids: Whether to append the columns ``__row_id`` and ``__row_commit_version`` (the version that last changed
+                the row); the table must have row tracking enabled.
 
         Raises:
-            InvalidPredicateError: The predicate cannot be decided exactly here.
-            SchemaMismatchError: A column is not in the table, or row ids are requested but the table does not track rows.
-            UnsupportedReaderFeatureError: A file carries a deletion vector though the table does not say that there are any.
-            CorruptDataFileError: A data file is not what the log says. Raised while the reader is consumed.
+            InvalidPredicateError: The predicate cannot be evaluated exactly here.
+            SchemaMismatchError: A column is not in the table, or row ids are requested but row tracking is not enabled.
+            UnsupportedReaderFeatureError: A file has a deletion vector, but the protocol does not list the feature.
+            CorruptDataFileError: A data file does not match the log. Raised while the reader is consumed.
         """
         predicate = None if where is None else self._predicate(where)
         row_ids = RowIds.from_configuration(self.metadata.configuration) if with_row_ids else None

@@ -18,10 +18,10 @@ _COMPARED = ("path", "size", "deletion_vector", "num_records")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTotals:
-    """Files taken together.
+    """Totals over a set of files.
 
     Attributes:
-        rows: Rows that are not deleted; None where a file's statistics lack them.
+        rows: Rows not marked deleted; None if the statistics of a file lack the number.
     """
 
     files: int
@@ -31,16 +31,16 @@ class FileTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotDifference:
-    """What one version has and another has not.
+    """What changed between two versions.
 
     Attributes:
-        before: Number of the one version.
-        after: Number of the other.
-        added: The files that only the later one has; a file with another deletion vector counts on both sides.
-        removed: The files that only the earlier one has.
-        columns: Lines such as ``+ day date``, ``- note string``, ``~ id int -> bigint``.
-        properties: Lines of the same kind.
-        protocol: Lines of the same kind.
+        before: The one version.
+        after: The other version.
+        added: Files that only ``after`` has; a file whose deletion vector changed counts on both sides.
+        removed: Files that only ``before`` has.
+        columns: Changed columns, as lines such as ``+ day date``, ``- note string``, ``~ id int -> bigint``.
+        properties: Changed properties, as such lines.
+        protocol: Changes of the protocol, as such lines.
     """
 
     table: str

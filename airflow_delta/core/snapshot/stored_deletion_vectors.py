@@ -1,4 +1,4 @@
-"""The deletion vectors of a table's files, to be merged."""
+"""Reading and writing of a table's deletion vectors, so that two commits' deletions can be merged."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _NO_ROWS = RowBitmap({})
 
 
 class StoredDeletionVectors:
-    """Reads deletion vectors wherever the log says that they are, and writes new ones below the table's root."""
+    """Reads deletion vectors from wherever the log places them, and writes new ones below the table's root."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._locate = FileLocator.from_store(store)
 
     def read(self, deletion_vectors: pa.StructArray) -> list[RowBitmap]:
-        """For each deletion vector (``DELETION_VECTOR``) the deleted rows; none for NULL.
+        """The deleted rows of each deletion vector (``DELETION_VECTOR``); empty for NULL.
 
         Raises:
-            CorruptDataFileError: A deletion vector is not what the log says.
+            CorruptDataFileError: A deletion vector does not match the log.
         """
         return [_NO_ROWS if descriptor is None else self._rows(descriptor) for descriptor in deletion_vectors.to_pylist()]
 
     def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
-        """Store the deleted rows of files, and return their deletion vectors (``DELETION_VECTOR``)."""
+        """Store the deleted rows of each file; returns the deletion vectors (``DELETION_VECTOR``)."""
         filesystem, root = self._store.data_filesystem()
         return write_deletion_vectors(filesystem, root, rows)
 

@@ -1,4 +1,4 @@
-"""What is said of columns that a table has and that cannot be read here."""
+"""The warning about columns of a table that cannot be read here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Delta's statements as SQL text, read into the values of ``core.statements``.
+"""Parses Delta's SQL statements to the values of ``core.statements``.
 
-sqlglot makes words of a text; the grammar of each statement is read here, strictly: what is outside of it is refused, with the
-place, what was expected and what was found. Expressions and queries stay the user's own text.
+sqlglot only tokenizes a text; the grammar of each statement is implemented here, strictly: anything outside of it raises an
+error with the position, what was expected and what was found. Expressions and queries remain the user's own text.
 """
 
 from airflow_delta.core.sql_text.merge import merge_statement

@@ -1,4 +1,4 @@
-"""ALTER TABLE and COMMENT ON TABLE as texts."""
+"""Parses ALTER TABLE and COMMENT ON TABLE."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _added(words: Words) -> Iterator[TableChange]:
 
 
 def _definitions(tokens: Sequence[Token]) -> list[list[Token]]:
-    """The columns between commas that stand outside of parentheses and of types such as MAP<INT, STRING>."""
+    """The column definitions between top-level commas: those outside of parentheses and of types such as MAP<INT, STRING>."""
     pieces: list[list[Token]] = [[]]
     for token, is_inside in _nested(tokens):
         if token.token_type == TokenType.COMMA and not is_inside:
@@ -114,7 +114,7 @@ def _definitions(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def _nested(tokens: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
-    """Each token, and whether it stands inside of parentheses or of a type's angles."""
+    """Each token, and whether it is inside parentheses or a type's angle brackets."""
     depth = angles = 0
     for token in tokens:
         depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
@@ -123,8 +123,8 @@ def _nested(tokens: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
 
 
 def _placed(words: Words, tokens: Sequence[Token]) -> tuple[str, bool, str | None]:
-    """A column's definition, whether it comes first, and what it comes after."""
-    kind = 1  # where the type begins
+    """A column definition without FIRST or AFTER, whether FIRST was given, and the column named by AFTER."""
+    kind = 1  # index of the type's first token
     while kind < len(tokens) and tokens[kind].token_type == TokenType.DOT:
         kind += 2
     ending = [None if is_inside else word_of(token) for token, is_inside in _nested(tokens)][kind + 1 :]

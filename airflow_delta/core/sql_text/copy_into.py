@@ -1,4 +1,4 @@
-"""COPY INTO as a text."""
+"""Parses COPY INTO."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_copy_into(words: Words, context: TextContext) -> CopyIntoStatement:
 
 
 def _copy_options(words: Words, options: Mapping[str, str]) -> tuple[bool, bool]:
-    """Those of mergeSchema and force."""
+    """The values of ``mergeSchema`` and ``force``."""
     found = {"mergeschema": False, "force": False}
     for name, value in options.items():
         if name.lower() not in found or value.lower() not in _FLAGS:

@@ -1,4 +1,4 @@
-"""CREATE TABLE as a text: of columns, of a query, and as a clone."""
+"""Parses CREATE TABLE: with columns, from a query, and as a clone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_delta.core.statements import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clauses:
-    """What a CREATE says of its table behind the columns; of each clause that is missing, nothing."""
+    """The clauses of a CREATE after the columns; missing ones are empty."""
 
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -31,12 +31,12 @@ class Clauses:
 
 
 def read_create(words: Words, context: TextContext) -> CreateStatement | WriteStatement | CloneStatement:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table, and then one of three.
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table, followed by one of these.
 
     * (columns) USING DELTA, clauses in any order;
     * USING DELTA, clauses in any order, AS query;
-    * [SHALLOW | DEEP] CLONE table [VERSION | TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…'],
-      deep where neither word is there, as in Databricks.
+    * [SHALLOW | DEEP] CLONE table [VERSION | TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…'];
+      deep if neither word is given, as in Databricks.
 
     Clauses are PARTITIONED BY, CLUSTER BY, TBLPROPERTIES, COMMENT and LOCATION.
     """
@@ -113,7 +113,7 @@ def _clone(words: Words, context: TextContext, name: TableName, mode: CreateMode
 
 
 def _clauses(words: Words) -> Clauses:
-    """All clauses that come next, each at most once."""
+    """The clauses that follow, each at most once."""
     found: dict[str, Any] = {}
     while True:
         position = words.position
@@ -135,7 +135,7 @@ def _clauses(words: Words) -> Clauses:
 
 
 def _place(words: Words, context: TextContext, name: TableName, location: str | None) -> str:
-    """Where the table is made: as its name says, which a LOCATION may only repeat where it is a path."""
+    """Where to make the table: as its name says. If the name is a path, LOCATION may only repeat it."""
     if name.path is None and context.table is None and context.place is not None:
         placed = context.place(name.parts, location)
         if placed is not None:

@@ -1,4 +1,4 @@
-"""Expressions of a text, said as statements say them: ``target`` and ``source`` in the place of aliases."""
+"""Expressions of a SQL text in the form that statements use: ``target`` and ``source`` instead of aliases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Qualifier = tuple[str, ...]
 
 
 class Sides:
-    """What the text calls the target, and in a MERGE the source: an alias, or a table's name, whose last parts are enough."""
+    """The names of the target, and in a MERGE of the source: an alias, or a table name, of which the last parts suffice."""
 
     def __init__(self, words: Words, target: Sequence[str], sources: Iterable[Sequence[str]] = ()) -> None:
         self._words = words
@@ -37,11 +37,11 @@ class Sides:
 
     @classmethod
     def of_target(cls, words: Words, names: Sequence[str]) -> Sides:
-        """Where there is no source."""
+        """The names of the target, for a statement without a source."""
         return cls(words, names)
 
     def expression(self, tokens: Sequence[Token], behind: str) -> str:
-        """The expression's own text, with ``target`` and ``source`` in the place of aliases."""
+        """The expression's text, with ``target`` and ``source`` instead of aliases."""
         if not tokens:
             raise self._words.expected(f"an expression behind {behind}")
         dotted = [_dotted(tokens, at) for at in _qualifiers(tokens)]
@@ -67,7 +67,7 @@ class Sides:
         return bool(_qualifier(list(map(_key, names)), self._unclear))
 
     def column(self, tokens: Sequence[Token]) -> str:
-        """The target's column that these words name, or the member of a struct, parts with dots in backticks."""
+        """The target column, or nested field, that these tokens name; parts that contain dots are put in backticks."""
         names, dots = tokens[::2], tokens[1::2]
         is_path = len(tokens) % 2 and all(token.token_type == TokenType.DOT for token in dots)
         if not is_path or any(token.token_type in QUOTED - {TokenType.IDENTIFIER} for token in names):
@@ -75,12 +75,12 @@ class Sides:
         parts = [token.text for token in names]
         if qualifier := _qualifier(list(map(name_key, parts)), self._target):
             parts = parts[len(qualifier) :]
-            if len(parts) > 1 and name_key(parts[0]) == TARGET:  # a struct; statements call the table so
+            if len(parts) > 1 and name_key(parts[0]) == TARGET:  # a struct called target; in statements that is the table
                 return f"`{parts[0]}`.{path_text(tuple(parts[1:]))}"
         return path_text(tuple(parts))
 
     def assignments(self, tokens: Sequence[Token]) -> dict[str, str]:
-        """What stands behind SET: columns and their values."""
+        """The assignments after SET: column to value."""
         assigned: dict[str, str] = {}
         for assignment in split(tokens, TokenType.COMMA):
             name, *values = split(assignment, TokenType.EQ, most=1)
@@ -90,7 +90,7 @@ class Sides:
         return assigned
 
     def assign(self, assigned: dict[str, str], name: Sequence[Token], value: Sequence[Token], behind: str) -> None:
-        """Add one value; a column is assigned once."""
+        """Add one assignment; raises if the column is assigned already."""
         column = self.column(name)
         if name_key(column) in map(name_key, assigned):
             raise self._words.error(f"{column} is assigned twice in one clause")
@@ -98,13 +98,13 @@ class Sides:
 
 
 def _suffixes(names: Sequence[str]) -> list[Qualifier]:
-    """What may stand before a column of a table of this name, the longest first."""
+    """All qualifiers that may precede a column of a table with this name, the longest first."""
     parts = tuple(map(name_key, names))
     return [parts[start:] for start in range(len(parts))]
 
 
 def _qualifier(parts: Sequence[str], qualifiers: Collection[Qualifier]) -> Qualifier:
-    """The longest of the qualifiers that the parts of a name begin with, and do not end with; empty where none is."""
+    """The longest qualifier that the parts of a name begin with, without being the whole name; empty if no qualifier is."""
     lengths = range(len(parts) - 1, 0, -1)
     return next((found for length in lengths if (found := tuple(parts[:length])) in qualifiers), ())
 
@@ -114,7 +114,7 @@ def _key(token: Token) -> str:
 
 
 def _qualifiers(tokens: Sequence[Token]) -> Iterator[int]:
-    """Where dotted names begin."""
+    """Positions at which dotted names begin."""
     for at, (before, token, after) in enumerate(zip([None, *tokens], tokens, [*tokens[1:], None], strict=False)):
         if (
             after is not None
@@ -126,7 +126,7 @@ def _qualifiers(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 def _dotted(tokens: Sequence[Token], at: int) -> list[Token]:
-    """The names between the dots of the name that begins here."""
+    """The parts of the dotted name that begins here."""
     names = [tokens[at]]
     while at + 2 < len(tokens) and tokens[at + 1].token_type == TokenType.DOT:
         at += 2
@@ -135,14 +135,14 @@ def _dotted(tokens: Sequence[Token], at: int) -> list[Token]:
 
 
 def _may_shadow(tokens: Sequence[Token], names: Iterable[str]) -> bool:
-    """Whether a query or the variable of a lambda function inside the expression may bear one of these names."""
+    """Whether a subquery or a lambda variable inside the expression may have one of these names."""
     if any(token.token_type == TokenType.SELECT for token in tokens):
         return True
     return any(_key(token) in names for token in _lambda_variables(tokens))
 
 
 def _lambda_variables(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The variables of lambda functions: the word before each arrow, or those in the parentheses before it."""
+    """The variables of lambda functions: the word before each arrow, or those in parentheses before it."""
     for arrow in (at for at, token in enumerate(tokens) if token.token_type == TokenType.ARROW):
         before = arrow - 1
         if before >= 0 and tokens[before].token_type == TokenType.R_PAREN:

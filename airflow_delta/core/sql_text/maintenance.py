@@ -1,4 +1,4 @@
-"""OPTIMIZE, VACUUM, REORG, RESTORE, GENERATE and CONVERT as texts."""
+"""Parses OPTIMIZE, VACUUM, REORG, RESTORE, GENERATE and CONVERT."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_optimize(words: Words, context: TextContext) -> OptimizeStatement:
 
 
 def read_vacuum(words: Words, context: TextContext) -> VacuumStatement:
-    """VACUUM table|'path' [LITE | FULL] [USING INVENTORY parquet.`uri`] [RETAIN n HOURS] [DRY RUN], these two in any order."""
+    """VACUUM table|'path' [LITE | FULL] [USING INVENTORY parquet.`uri`] [RETAIN n HOURS] [DRY RUN]; these two in any order."""
     words.expect("VACUUM")
     name = table_or_path(words)
     lite = words.skip("LITE")

@@ -1,6 +1,6 @@
-"""``MERGE INTO … USING … ON … WHEN …`` as one text, split into the parts of a ``MergeStatement``.
+"""Parses ``MERGE INTO … USING … ON … WHEN …`` to a ``MergeStatement``.
 
-Only the aliases of the two sides become ``target`` and ``source``, which is what statements call them.
+In expressions only the aliases of the two sides are replaced, by ``target`` and ``source``, the names that statements use.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ def merge_statement(
     expect: Iterable[Expectation | str] | Expectation | str = (),
     dry_run: bool = False,
 ) -> MergeStatement:
-    """The statement that a ``MERGE INTO`` text says.
+    """The statement in a ``MERGE INTO`` text.
 
     Args:
-        text: One statement. Its target is a name, or ``delta.`uri```; its source a name, ``delta.`uri```, or a query in
+        text: One statement. Its target is a name, or ``delta.`uri```; its source is a name, ``delta.`uri```, or a query in
             parentheses.
-        table: URI of the target; the text's name for it then only serves as its alias. None where the text names the URI.
-        source: What the name behind USING stands for; None where it is a view, or a table that Spark knows.
-        views: Names that the source may use.
-        expect: As of the statement.
-        dry_run: As of the statement.
+        table: URI of the target; the text's name for it then only serves as an alias. None if the text contains the URI.
+        source: What the name after USING stands for; None if it is a view, or a table that Spark knows.
+        views: Views that the source may use, by name.
+        expect: As in the statement.
+        dry_run: As in the statement.
 
     Raises:
-        SqlTextError: The text cannot be split.
+        SqlTextError: The text cannot be parsed.
         InvalidStatementError: The statement is invalid.
     """
     context = TextContext(table=table, views=dict(views or {}))
@@ -91,7 +91,7 @@ def read_merge(
 
 
 def _source(words: Words, source: Source | None, context: TextContext) -> tuple[Source, tuple[str, ...]]:
-    """What stands behind USING, and what expressions call it."""
+    """The source after USING, and the names by which expressions refer to it."""
     if words.is_at(TokenType.L_PAREN):
         query = words.parenthesized()
         more = {SOURCE: source} if isinstance(source, View) else {}
@@ -116,7 +116,7 @@ def _source(words: Words, source: Source | None, context: TextContext) -> tuple[
 
 
 def _clause(words: Words, sides: Sides) -> Clause:
-    """One clause, behind its WHEN."""
+    """One clause, after its WHEN."""
     is_matched, by_source = not words.skip("NOT"), False
     words.expect("MATCHED")
     if not is_matched and words.skip("BY"):
@@ -139,7 +139,7 @@ def _clause(words: Words, sides: Sides) -> Clause:
 
 
 def _assignments(words: Words, sides: Sides) -> dict[str, str] | None:
-    """What stands behind SET; None for all columns."""
+    """The assignments after SET; None for all columns."""
     listed = words.until("WHEN")
     if [token.token_type for token in listed] == [TokenType.STAR]:
         return None
@@ -147,7 +147,7 @@ def _assignments(words: Words, sides: Sides) -> dict[str, str] | None:
 
 
 def _inserted(words: Words, sides: Sides) -> dict[str, str] | None:
-    """What stands behind INSERT; None for all columns."""
+    """The assignments after INSERT; None for all columns."""
     if words.skip_sign(TokenType.STAR):
         return None
     columns = split(words.parenthesized("a column list, or *"), TokenType.COMMA)

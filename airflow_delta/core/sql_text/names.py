@@ -1,6 +1,6 @@
-"""What a text leaves open: which table a name means, and which time a text.
+"""What a SQL text does not determine: which table a name refers to, and which time a text.
 
-A table is named by its path, as delta.`uri`; a name of a catalog is resolved where the reader of the text gives a resolver.
+A table is named by its path, as delta.`uri`. A catalog name is resolved if the caller provides a resolver.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _BY_PATH = "name the table by its path: delta.`<uri>`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableName:
-    """A table's name in a text.
+    """A table's name in a SQL text.
 
     Attributes:
-        parts: What stands between the dots, without backticks.
-        path: The table's root, where the name is delta.`uri`.
-        position: Where in the text it begins.
+        parts: The parts between dots, without backticks.
+        path: The table's root, if the name is delta.`uri`.
+        position: Where the name begins in the text.
     """
 
     parts: tuple[str, ...]
@@ -40,7 +40,7 @@ class TableName:
         return ".".join(f"`{part.replace('`', '``')}`" for part in self.parts)
 
     def called(self, alias: str | None = None) -> tuple[str, ...]:
-        """What expressions call the table: its alias, else its name; nothing where only its columns have names."""
+        """The name by which expressions refer to the table: its alias, else its name; empty if it has neither."""
         if alias is not None:
             return (alias,)
         return () if self.path else self.parts
@@ -48,17 +48,18 @@ class TableName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextContext:
-    """What is known beside the text.
+    """What is known in addition to the text.
 
     Attributes:
-        table: URI of the table that the statement is about; the text's name for it then only serves as its alias. None where
-            the text names it.
-        views: Names that queries in the text may use.
-        resolve: What a name of a catalog, given by its parts, stands for in a statement; None where there is no catalog.
-        find: What a name in a query stands for; None for a name that the catalog does not have, and may be Spark's.
-        place: Where a table is made, by the parts of its name and its LOCATION, if any; None for a name that is no catalog's.
-            Without it a table is made where ``resolve`` says.
-        time: What the text of a time means, as statements take it.
+        table: URI of the table that the statement is about; the text's name for it then only serves as an alias. None if the
+            text names the table.
+        views: Views that queries in the text may use, by name.
+        resolve: Gives the location that a catalog name (by its parts) has in a statement; None without a catalog.
+        find: Gives the location that a name has in a query; returns None for a name that is not in the catalog, and may be
+            Spark's.
+        place: Gives where a new table is made, from the parts of its name and its LOCATION, if any; returns None for a name
+            outside of the catalog. If not set, ``resolve`` decides.
+        time: Converts the text of a time to the form that statements use.
     """
 
     table: str | None = None
@@ -69,7 +70,7 @@ class TextContext:
     time: Callable[[str], int | str] = str
 
     def target_uri(self, words: Words, name: TableName) -> str:
-        """URI of the table that a statement is about. Raises ``SqlTextError`` for a name that means no table."""
+        """URI of the table that the statement is about. Raises ``SqlTextError`` if the name refers to no table."""
         if self.table is None:
             return self.table_uri(words, name)
         if name.path is not None and name.path != self.table:
@@ -78,7 +79,7 @@ class TextContext:
         return self.table
 
     def table_uri(self, words: Words, name: TableName) -> str:
-        """URI of a table: the one place where a name is resolved. Raises ``SqlTextError`` for one that means no table."""
+        """URI of a table; all names are resolved here. Raises ``SqlTextError`` if the name refers to no table."""
         found = self.known(name)
         if found is None:
             detail = f"the table's URI is not known: {name.quoted} is the name of a catalog, and there is none"
@@ -86,14 +87,14 @@ class TextContext:
         return found
 
     def known(self, name: TableName) -> str | None:
-        """Likewise; None for a name that means no table here."""
+        """As ``table_uri``, but None if the name refers to no table here."""
         if name.path is not None:
             return name.path
         return None if self.resolve is None else self.resolve(name.parts)
 
 
 def table_name(words: Words, format_name: str = PATH_FORMAT) -> TableName:
-    """The name that comes next."""
+    """Take a table name."""
     position, parts = words.position, [words.name("a table")]
     is_quoted = False
     while words.skip_sign(TokenType.DOT):
@@ -104,7 +105,7 @@ def table_name(words: Words, format_name: str = PATH_FORMAT) -> TableName:
 
 
 def table_or_path(words: Words) -> TableName:
-    """Likewise; a text in quotes is the table's path, where Delta's grammar takes one: VACUUM '/lake/events'."""
+    """As ``table_name``; also accepts a quoted path where Delta's grammar does: VACUUM '/lake/events'."""
     if not words.is_at_string:
         return table_name(words)
     position, path = words.position, words.string()
@@ -114,7 +115,7 @@ def table_or_path(words: Words) -> TableName:
 
 
 def table_alias(words: Words, *ends: str) -> str | None:
-    """The alias behind a name, in front of one of these words or the end."""
+    """The alias after a name, if the next word is neither one of ``ends`` nor the end of the text."""
     if words.skip("AS"):
         return words.name("an alias")
     if words.is_at_end or any(words.next_is(end) for end in ends):
@@ -123,7 +124,7 @@ def table_alias(words: Words, *ends: str) -> str | None:
 
 
 def point_in_time(words: Words, context: TextContext) -> tuple[int | None, int | str | None]:
-    """The version or the time in VERSION AS OF 3, TIMESTAMP AS OF '2026-01-01'; one of them is None."""
+    """The version or the time in VERSION AS OF 3, TIMESTAMP AS OF '2026-01-01'; None for the other one."""
     if words.skip("VERSION", "AS", "OF"):
         return words.whole_number("a version"), None
     if words.skip("TIMESTAMP", "AS", "OF"):
@@ -134,6 +135,6 @@ def point_in_time(words: Words, context: TextContext) -> tuple[int | None, int |
 
 
 def optional_point(words: Words, context: TextContext) -> tuple[int | None, int | str | None]:
-    """Likewise, where there may be none: the latest version, for which both are None."""
+    """As ``point_in_time``, but optional; both are None for the latest version."""
     is_there = words.next_is("VERSION", "AS", "OF") or words.next_is("TIMESTAMP", "AS", "OF")
     return point_in_time(words, context) if is_there else (None, None)

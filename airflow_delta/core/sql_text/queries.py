@@ -1,4 +1,4 @@
-"""Queries over tables by their paths, or by names of a catalog: ``SELECT … FROM delta.`/lake/events` VERSION AS OF 3``."""
+"""Tables in queries, by path or catalog name: ``SELECT … FROM delta.`/lake/events` VERSION AS OF 3``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUERIES = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
 _BEHIND_LISTS = _CLAUSES | _QUERIES
 _JOINS = frozenset({"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "ANTI", "SEMI", "LATERAL", "ON", "USING"})
 _NO_ALIASES = _BEHIND_LISTS | _JOINS | {"SETMINUS", "OFFSET", "PIVOT", "UNPIVOT", "WITH", "INSERT"}
-"""What may follow a table; any other word is what the query calls it, as in Spark, where few words are reserved."""
+"""Words that may follow a table; any other word is its alias, as in Spark, which reserves few words."""
 
 _MOST_PARTS = 3
 _VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
@@ -34,12 +34,12 @@ _VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueriedTable:
-    """A table in a query, from one position of the text to another.
+    """A table in a query, and its range of positions in the text.
 
     Attributes:
-        version: As of the text; None where it names none.
-        time: Likewise, as a text.
-        alias: What the query calls the table where it has a name and no alias; else None.
+        version: The version in the text; None without one.
+        time: The time in the text; None without one.
+        alias: The name by which the query refers to a table named without an alias; else None.
     """
 
     path: str
@@ -50,26 +50,26 @@ class QueriedTable:
     alias: str | None = None
 
     def as_view(self, view: str) -> str:
-        """What stands in the text in its place, where a view has its rows."""
+        """The text to put in its place, if a view has its rows."""
         return view if self.alias is None else f"{view} AS `{self.alias.replace('`', '``')}`"
 
     @property
     def key(self) -> tuple[str, int | None, str | None]:
-        """Equal for names of the same rows."""
+        """Equal for names that refer to the same rows."""
         return self.path, self.version, self.time
 
 
 def queried_tables(tokens: Sequence[Token], text: str, find: FindTable | None = None) -> list[QueriedTable]:
-    """The tables that are named by path, or by a name that is found, in order.
+    """The tables named by path, or by a name that ``find`` knows, in order.
 
     Args:
-        tokens: Of the text, or of a part of it.
-        text: All of it.
-        find: Where the table of a name lies, given by its parts; None for one that is not known, and is Spark's. It is asked
-            for what stands behind FROM, JOIN and TABLE, or a comma between tables. Without it no name is known.
+        tokens: Tokens of the text, or of a part of it.
+        text: The whole text.
+        find: Gives the location of a table, by the parts of its name; returns None for a name that is unknown, and Spark's.
+            Called for names after FROM, JOIN, TABLE, or a comma in a list of tables. Without it, only paths are found.
 
     Raises:
-        InvalidStatementError: A version or time is given otherwise than as a number or text.
+        InvalidStatementError: A version or time is neither a number nor a text.
     """
     named = set(_places_of_names(tokens)) if find else set()
     found = (
@@ -82,13 +82,13 @@ def queried_tables(tokens: Sequence[Token], text: str, find: FindTable | None = 
 def query_source(
     words: Words, tokens: Sequence[Token], context: TextContext, more: Mapping[str, View] | None = None
 ) -> SqlSource:
-    """A query of a statement, as its source: each table that it names by path, or in a catalog, becomes a view.
+    """A query as the source of a statement: each table that it names by path or in a catalog becomes a view.
 
     Args:
         words: The text.
-        tokens: Those of the query.
-        context: Has the views.
-        more: Views beside them.
+        tokens: Tokens of the query.
+        context: Provides the views.
+        more: Additional views.
     """
     found = queried_tables(tokens, words.text, context.find)
     taken = {name_key(token.text) for token in tokens} | set(map(name_key, context.views))
@@ -105,9 +105,9 @@ def query_source(
 
 
 def with_named_views(source: SqlSource, find: FindTable) -> SqlSource:
-    """The query with each table that it names by path, or by a name that is found, as a view; others stay Spark's.
+    """The query, with each table named by path, or by a name that ``find`` knows, as a view; all others are left to Spark.
 
-    A text that cannot be read here stays as it is: what is wrong with it is Spark's to say.
+    A text that cannot be parsed here is returned unchanged, so that Spark reports the error.
     """
     try:
         words = Words(source.query, "SQL")
@@ -118,7 +118,7 @@ def with_named_views(source: SqlSource, find: FindTable) -> SqlSource:
 
 
 def _table_at(tokens: Sequence[Token], position: int, text: str) -> QueriedTable | None:
-    """The table whose name begins at a token; None where none does: an alias may be ``delta``, but no column is like a path."""
+    """The table whose name begins at a token, or None. An alias may be ``delta``, but no column name looks like a path."""
     first, path = tokens[position], tokens[position + 2] if position + 2 < len(tokens) else None
     if path is None or first.text.lower() != PATH_FORMAT or tokens[position + 1].token_type != TokenType.DOT:
         return None
@@ -132,10 +132,10 @@ def _table_at(tokens: Sequence[Token], position: int, text: str) -> QueriedTable
 
 
 def _places_of_names(tokens: Sequence[Token]) -> Iterator[int]:
-    """Where the name of a table may stand: behind FROM, JOIN and TABLE, a comma of such a list, and a parenthesis there."""
-    lists = [False]  # whether a comma goes on with a list of tables, for each parenthesis that is open
-    queries = [True]  # whether FROM belongs to a query there, and not to a function as in extract(year FROM x)
-    listed = -1  # where the next of the list begins
+    """Positions where a table name may begin: after FROM, JOIN, TABLE, a comma in a list of tables, or a parenthesis there."""
+    lists = [False]  # for each open parenthesis, whether a comma continues a list of tables
+    queries = [True]  # likewise, whether FROM belongs to a query rather than to a function, as in extract(year FROM x)
+    listed = -1  # position of the next element of the list
     for position, token in enumerate(tokens):
         is_member = position > 0 and tokens[position - 1].token_type == TokenType.DOT
         word = None if is_member else word_of(token)
@@ -163,7 +163,7 @@ def _begins_query(tokens: Sequence[Token], position: int) -> bool:
 
 
 def _named_at(tokens: Sequence[Token], position: int, text: str, find: FindTable) -> QueriedTable | None:
-    """The table whose name of several parts begins at a token; None where none does, or no such table is known."""
+    """The table whose multi-part name begins at a token; None if there is no name, or the table is unknown."""
     front = _word(tokens, position - 2 if _word(tokens, position - 1) == "(" else position - 1)
     parts: list[str] = []
     end = position
@@ -179,8 +179,8 @@ def _named_at(tokens: Sequence[Token], position: int, text: str, find: FindTable
     version, time, end = _at_version(tokens, end, text)
     behind = _word(tokens, end)
     is_quoted = end < len(tokens) and tokens[end].token_type == TokenType.IDENTIFIER
-    has_alias = is_quoted or (behind.isidentifier() and behind not in _NO_ALIASES)  # or AS or TABLESAMPLE in front of one
-    alias = None if has_alias or front == "TABLE" else parts[-1]  # none is allowed behind TABLE
+    has_alias = is_quoted or (behind.isidentifier() and behind not in _NO_ALIASES)  # or AS, or TABLESAMPLE before an alias
+    alias = None if has_alias or front == "TABLE" else parts[-1]  # no alias is allowed after TABLE
     return QueriedTable(
         path=path, version=version, time=time, start=tokens[position].start, end=tokens[end - 1].end + 1, alias=alias
     )
@@ -191,7 +191,7 @@ def _is_name(token: Token) -> bool:
 
 
 def _at_version(tokens: Sequence[Token], position: int, text: str) -> tuple[int | None, str | None, int]:
-    """The version or the time that stands behind a name, and the position of the token behind it."""
+    """The version or time after a name, and the position of the token after it."""
     start = position
     position += _word(tokens, position) == "FOR"
     kind = _word(tokens, position)

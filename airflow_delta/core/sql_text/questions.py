@@ -1,4 +1,4 @@
-"""What is asked about a table: DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES. Nothing is changed."""
+"""Read-only statements about a table: DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DescribeHistory:
 
     Attributes:
         table: URI of the table's root.
-        limit: At most so many; None is all that the log holds.
+        limit: Most commits to return; None is all that the log holds.
     """
 
     type_name: ClassVar[str] = "DESCRIBE HISTORY"
@@ -25,7 +25,7 @@ class DescribeHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeDetail:
-    """What a table is: location, size, properties, protocol."""
+    """Details of a table: location, size, properties, protocol."""
 
     type_name: ClassVar[str] = "DESCRIBE DETAIL"
     table: str
@@ -45,7 +45,7 @@ class ShowProperties:
 
     Attributes:
         table: URI of the table's root.
-        key: Only the property of this name; None is all.
+        key: Only the property with this name; None is all.
     """
 
     type_name: ClassVar[str] = "SHOW TBLPROPERTIES"

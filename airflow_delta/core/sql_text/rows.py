@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and INSERT as texts."""
+"""Parses DELETE, UPDATE and INSERT."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from airflow_delta.core.statements import DeleteStatement, SqlSource, UpdateStat
 
 _INSERTED = "inserted"
 _BEHIND_RANGE = tuple(word for word in QUERIES if word not in {"FROM", "("})
-"""What ends the condition of REPLACE WHERE: FROM may be part of one (IS DISTINCT FROM), and so may a parenthesis."""
+"""Words that end the condition of REPLACE WHERE. Not FROM (IS DISTINCT FROM) or a parenthesis, which may be part of it."""
 _NAMES_TOO = ("VALUES", "TABLE")
-"""Of these the words that Spark takes for columns, too: where something is missing for a complete condition."""
-_TILDE = "TILDE" if "TILDE" in TokenType.__members__ else "TILDA"  # its name in sqlglot 27 and the first of 28
+"""Those of the words that Spark also allows as column names, where the condition is still incomplete."""
+_TILDE = "TILDE" if "TILDE" in TokenType.__members__ else "TILDA"  # the name in sqlglot 27 and early 28
 _OPERATORS = frozenset(
     getattr(TokenType, name)
     for name in (
@@ -93,7 +93,7 @@ def _range(words: Words) -> list[Token]:
 
 
 def _default_among(query: Sequence[Token]) -> Token | None:
-    """The first value of VALUES that is the word DEFAULT, which Spark understands in its own INSERT alone."""
+    """The first value of VALUES that is DEFAULT, which Spark only supports in its own INSERT."""
     if not query or word_of(query[0]) != "VALUES":
         return None
     beside = {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA}
@@ -111,12 +111,12 @@ def _default_among(query: Sequence[Token]) -> Token | None:
 
 
 def _lists_columns(words: Words) -> bool:
-    """Whether a list of columns comes next, rather than a query in parentheses."""
+    """Whether a column list follows, rather than a query in parentheses."""
     return words.is_at(TokenType.L_PAREN) and not words.is_behind(TokenType.L_PAREN, *QUERIES)
 
 
 def _named(source: SqlSource, columns: Sequence[str]) -> SqlSource:
-    """The rows of a query with these names for its columns; Spark counts them."""
+    """The rows of a query with these column names; Spark checks their number."""
     if not columns:
         return source
     names = ", ".join(f"`{column.replace('`', '``')}`" for column in columns)

@@ -1,4 +1,4 @@
-"""The one door: a text becomes a statement, or a question about a table."""
+"""The entry point: parses a text to a statement, or to a question about a table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ READERS: Mapping[str, Reader] = {
     "DESC": read_describe,
     "SHOW": read_show,
 }
-"""What reads a statement, by the first word of its text."""
+"""The parser of a statement, by the first word of the text."""
 
 _AS_QUERY = "give a query whose rows are to be written as query= of DeltaSqlOperator; scripts ask it by airflow_delta.spark.sql"
 _INSTEAD = {
@@ -60,19 +60,19 @@ _INSTEAD = {
 
 
 _LATE_VERBS = {"INSERT": ("INTO", "OVERWRITE"), "MERGE": ("INTO",)}
-"""The first words of statements that Spark takes behind ``_IN_FRONT_OF_VERBS``, each with those that follow it in no query."""
+"""Statements that may follow ``_IN_FRONT_OF_VERBS`` in Spark, each with the words that follow it, which no query allows."""
 
 _IN_FRONT_OF_VERBS = {"WITH": "write WITH behind", "FROM": "write FROM behind the SELECT, both behind"}
 
 _OF_SPARK = frozenset({"MERGE", "DELETE", "UPDATE", "INSERT", "CREATE", "ALTER", "COMMENT", "DESCRIBE", "DESC", "SHOW"})
-"""Statements that Spark has too, for tables of its catalog."""
+"""Statements that Spark supports too, for tables of its catalog."""
 
 
 def is_statement(text: str) -> bool:
-    """Whether a text is to be read here: it is no query, and names a table by its path, or Spark has no such statement.
+    """Whether to parse a text here: it is not a query, and names a table by path, or Spark lacks such a statement.
 
     Raises:
-        SqlTextError: It has unclosed quotes or the like.
+        SqlTextError: The text cannot be tokenized, for example because of an unclosed quote.
     """
     words = Words(text, "SQL")
     if is_query(text):
@@ -82,13 +82,13 @@ def is_statement(text: str) -> bool:
 
 
 def is_query(text: str) -> bool:
-    """Whether a text is a query: it begins as one, and is no ``WITH x AS (…) INSERT INTO``. Raises likewise."""
+    """Whether a text is a query: it begins as one, and is not ``WITH x AS (…) INSERT INTO``. Raises as ``is_statement``."""
     words = Words(text, "SQL")
     return any(map(words.next_is, QUERIES)) and _late_verb(words) is None
 
 
 def _late_verb(words: Words) -> Token | None:
-    """The first word of a statement about a table here, where a WITH stands in front of it, or the FROM of its query."""
+    """The verb of a statement about a table that follows a WITH clause, or the FROM of its query; else None."""
     if not any(map(words.next_is, _IN_FRONT_OF_VERBS)):
         return None
     depth, tokens = 0, words.all
@@ -103,19 +103,19 @@ def _late_verb(words: Words) -> Token | None:
 
 
 def tables_of_text(text: str, find: FindTable | None = None) -> list[QueriedTable]:
-    """The tables that a text names by their paths, or by names that are found. Raises likewise, and as ``queried_tables``."""
+    """The tables in a text, by path or by a name that ``find`` knows. Raises as ``is_statement`` and ``queried_tables``."""
     return queried_tables(Words(text, "SQL").all, text, find)
 
 
 def parse_statement(text: str, context: TextContext = TextContext()) -> TableStatement | Question:  # noqa: B008 - it is frozen
-    """The one statement that a text holds.
+    """The single statement in a text.
 
     Args:
-        text: In the grammar of Delta's statements; the expressions in it are Spark SQL, which only Spark analyzes.
-        context: What the text leaves open.
+        text: In the grammar of Delta's statements; expressions in it are Spark SQL, which only Spark analyzes.
+        context: What the text does not determine.
 
     Raises:
-        SqlTextError: It is outside of the grammar, names a table that is not known, or holds several statements.
+        SqlTextError: The text is outside of the grammar, names an unknown table, or contains several statements.
         InvalidStatementError: The statement is invalid.
     """
     words = Words(text, "SQL")

@@ -1,6 +1,6 @@
-"""The words of an SQL text, taken from left to right.
+"""A cursor over the tokens of a SQL text, from left to right.
 
-A text is cut between its words, never written anew: conditions and values stay the user's own SQL, which only Spark analyzes.
+A text is only cut between tokens, never rewritten: conditions and values remain the user's own SQL, which only Spark analyzes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from airflow_delta.core.table_changes.ddl import string_value
 Part = TypeVar("Part")
 
 QUOTED = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER, TokenType.IDENTIFIER})
-"""What is no keyword, whatever it says."""
+"""Tokens that are never keywords, whatever their text."""
 
 QUERIES = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(")
-"""What a query begins with."""
+"""Words with which a query begins."""
 
 CORRECT = "correct the text"
-"""The remedy where the error says all."""
+"""The remedy if the error already says everything."""
 
 _FLAGS = ("TRUE", "FALSE")
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
@@ -36,21 +36,21 @@ _SHOWN = 40
 
 
 class Words:
-    """A place in a text, which moves on as words are taken.
+    """A position in a text, which moves forward as tokens are taken.
 
-    Every method that takes something raises ``SqlTextError`` where something else comes; the error names the place.
+    Every method that takes tokens raises ``SqlTextError`` if others follow; the error names the position.
     """
 
     def __init__(self, text: str, statement: str) -> None:
-        """The words of a text.
+        """Tokenize a text.
 
         Args:
-            text: What the user wrote.
+            text: The user's text.
             statement: Name of the statement, for errors.
 
         Raises:
-            InvalidStatementError: It is no text, but a list of statements or the like.
-            SqlTextError: It has unclosed quotes or the like.
+            InvalidStatementError: The value is not a text.
+            SqlTextError: The text cannot be tokenized, for example because of an unclosed quote.
         """
         require_type(statement, "its text", text, str)
         self.statement = statement
@@ -69,13 +69,13 @@ class Words:
         return self._tokens
 
     def check_single(self) -> None:
-        """Return if the text is one statement."""
+        """Raise unless the text is a single statement."""
         ends = [token for token in self._tokens if token.token_type == TokenType.SEMICOLON]
         behind = [token for token in self._tokens if ends and token.start > ends[0].start and token not in ends]
         if behind:
             raise self.error("expected one statement, found another one", "run them one by one", at=behind[0].start)
 
-    # -- looking
+    # -- looking ahead
 
     def next_is(self, *words: str) -> bool:
         """Whether these words come next."""
@@ -84,11 +84,11 @@ class Words:
 
     @property
     def position(self) -> int:
-        """Where in the text the next word begins."""
+        """Position of the next token in the text."""
         return self._tokens[self._at].start if self._at < len(self._tokens) else len(self.text)
 
     def peek(self) -> str | None:
-        """The word that comes next, as SQL compares it; None where none does, or it is quoted."""
+        """The next word, in the case that SQL compares; None at the end, or if it is quoted."""
         return word_of(self._tokens[self._at]) if self._at < len(self._tokens) else None
 
     def is_at(self, kind: TokenType) -> bool:
@@ -97,29 +97,29 @@ class Words:
 
     @property
     def is_at_string(self) -> bool:
-        """Whether a text in quotes comes next."""
+        """Whether a quoted text comes next."""
         return any(map(self.is_at, _STRINGS))
 
     def is_behind(self, sign: TokenType, *words: str) -> bool:
-        """Whether a token of this kind comes next, and one of these words behind it."""
+        """Whether a token of this kind comes next, followed by one of these words."""
         after = self._tokens[self._at + 1 : self._at + 2]
         return self.is_at(sign) and bool(after) and word_of(after[0]) in words
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing is left but semicolons."""
+        """Whether only semicolons are left."""
         return all(token.token_type == TokenType.SEMICOLON for token in self._tokens[self._at :])
 
-    # -- taking
+    # -- taking tokens
 
     def skip(self, *words: str) -> bool:
-        """Take these words if they come next, and return whether they did."""
+        """Take these words if they come next; returns whether they did."""
         found = self.next_is(*words)
         self._at += len(words) if found else 0
         return found
 
     def skip_sign(self, kind: TokenType) -> bool:
-        """Take a token of this kind if it comes next, and return whether it did."""
+        """Take a token of this kind if it comes next; returns whether it did."""
         found = self.is_at(kind)
         self._at += found
         return found
@@ -136,14 +136,14 @@ class Words:
                 raise self.expected(word)
 
     def take(self, expected: str = "more") -> Token:
-        """The next token."""
+        """Take the next token."""
         if self._at >= len(self._tokens):
             raise self.expected(expected)
         self._at += 1
         return self._tokens[self._at - 1]
 
     def name(self, expected: str = "a name") -> str:
-        """A name, without its backticks."""
+        """Take a name; returns it without backticks."""
         token = self._tokens[self._at] if self._at < len(self._tokens) else None
         is_plain = token is not None and token.token_type not in QUOTED and _NAME.fullmatch(self.slice([token]))
         if token is None or not (is_plain or token.token_type == TokenType.IDENTIFIER):
@@ -152,32 +152,32 @@ class Words:
         return token.text
 
     def path(self, expected: str = "a column") -> ColumnPath:
-        """A name, or several with dots between them."""
+        """Take a dotted name."""
         parts = [self.name(expected)]
         while self.skip_sign(TokenType.DOT):
             parts.append(self.name(expected))
         return tuple(parts)
 
     def string(self, expected: str = "a text in quotes") -> str:
-        """What a text in quotes says, by Spark's rules."""
+        """Take a quoted text; returns its value by Spark's rules."""
         if not self.is_at_string:
             raise self.expected(expected)
         return string_value(self.slice([self.take()]))
 
     def number(self, expected: str = "a number") -> str:
-        """A number, as it is written."""
+        """Take a number; returns its text."""
         if not self.is_at(TokenType.NUMBER):
             raise self.expected(expected)
         return self.slice([self.take()])
 
     def whole_number(self, expected: str = "a number") -> int:
-        """A number without sign and fraction."""
+        """Take a number without sign and fraction."""
         if not self.is_at(TokenType.NUMBER) or not self._tokens[self._at].text.isdecimal():
             raise self.expected(expected)
         return int(self.take().text)
 
     def listed(self, read: Callable[[], Part]) -> tuple[Part, ...]:
-        """What ``read`` takes of each of the parts between commas, which stand in parentheses."""
+        """Take a comma-separated list in parentheses; ``read`` takes each part."""
         self.sign(TokenType.L_PAREN, "a list in parentheses")
         found = [read()]
         while self.skip_sign(TokenType.COMMA):
@@ -186,13 +186,13 @@ class Words:
         return tuple(found)
 
     def property_key(self) -> str:
-        """The name of a table property: in quotes, or words with dots between them."""
+        """Take the name of a table property: quoted, or words with dots."""
         if self.is_at_string:
             return self.string()
         return ".".join(self.path("the name of a property"))
 
     def properties(self) -> dict[str, str]:
-        """Table properties in parentheses: names and values."""
+        """Take table properties in parentheses; returns values by name."""
         pairs = self.listed(self._property)
         found = dict(pairs)
         if len(found) < len(pairs):
@@ -211,19 +211,19 @@ class Words:
         return key, self.take().text.lower()
 
     def column_list(self) -> tuple[str, ...]:
-        """Columns in parentheses, as statements name them."""
+        """Take column names in parentheses; returns them as statements name columns."""
         return self.listed(lambda: path_text(self.path()))
 
     def query(self) -> list[Token]:
-        """A query, which is all that is left."""
+        """Take a query, which extends to the end."""
         if not any(map(self.next_is, QUERIES)):
             raise self.expected(f"a query ({', '.join(QUERIES)})")
         return self.until()
 
     def until(self, *words: str) -> list[Token]:
-        """The tokens before one of these words, which stands outside of parentheses and CASE, or before the end.
+        """Take the tokens up to one of these words, outside of parentheses and CASE, or up to the end.
 
-        Behind a dot such a word is a name.
+        After a dot, such a word is a name.
         """
         start, depth, cases, before = self._at, 0, 0, None
         while self._at < len(self._tokens):
@@ -238,11 +238,11 @@ class Words:
         return list(self._tokens[start : self._at])
 
     def rest(self) -> list[Token]:
-        """The tokens up to the end."""
+        """Take the tokens up to the end."""
         return self.until()
 
     def parenthesized(self, expected: str = "(") -> list[Token]:
-        """The tokens inside the parentheses that must begin here."""
+        """Take a group in parentheses; returns the tokens inside."""
         if not self.is_at(TokenType.L_PAREN):
             raise self.expected(expected)
         start, depth = self._at, 0
@@ -253,20 +253,20 @@ class Words:
                 return list(self._tokens[start + 1 : self._at - 1])
 
     def end(self, expected: str = "the end of the statement") -> None:
-        """Return if nothing is left but semicolons: a text is one statement."""
+        """Raise unless only semicolons are left: a text is one statement."""
         while self.skip_sign(TokenType.SEMICOLON):
             pass
         if self._at < len(self._tokens):
             raise self.expected(expected)
 
-    # -- the text itself
+    # -- the text
 
     def slice(self, tokens: Sequence[Token]) -> str:
-        """The text from the first to the last of these."""
+        """The text from the first to the last of these tokens."""
         return self.text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
 
     def replaced(self, tokens: Sequence[Token], pieces: Mapping[tuple[int, int], str]) -> str:
-        """Likewise, with other words in the place of what stands from one position of the text to another."""
+        """As ``slice``, with replacements for the given ranges of positions."""
         if not tokens:
             return ""
         text, last, end = "", tokens[0].start, tokens[-1].end + 1
@@ -278,11 +278,11 @@ class Words:
     # -- errors
 
     def expected(self, what: str, instead: str = CORRECT) -> SqlTextError:
-        """The error that something else comes next."""
+        """The error for an unexpected next token."""
         return self.error(f"expected {what}, found {self._found()}", instead)
 
     def error(self, detail: str, instead: str = CORRECT, *, at: int | None = None) -> SqlTextError:
-        """The error that names the place: a position in the text, or that of the next word."""
+        """The error at a position in the text, by default that of the next token."""
         position = self.position if at is None else at
         return SqlTextError(
             statement=self.statement,
@@ -299,12 +299,12 @@ class Words:
 
 
 def word_of(token: Token) -> str | None:
-    """The word as SQL compares it; None for what is quoted."""
+    """The word in the case that SQL compares; None if it is quoted."""
     return None if token.token_type in QUOTED else token.text.upper()
 
 
 def split(tokens: Sequence[Token], at: TokenType, *, most: int = -1) -> list[list[Token]]:
-    """The pieces between tokens of this kind that stand outside parentheses, cut at most so often."""
+    """The parts between tokens of this kind outside of parentheses; at most ``most`` cuts."""
     pieces: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -317,7 +317,7 @@ def split(tokens: Sequence[Token], at: TokenType, *, most: int = -1) -> list[lis
 
 
 def _single(token: Token, text: str) -> Iterator[Token]:
-    """The words of what the tokenizer takes for one, such as CLUSTER BY."""
+    """The single words of what the tokenizer combines into one token, such as CLUSTER BY."""
     written = text[token.start : token.end + 1]
     if token.token_type in QUOTED or not re.search(r"\s", written):
         yield token

@@ -1,7 +1,7 @@
-"""Statements: values that DAG files, job specs and Spark jobs share. Pure; no Spark, no Airflow.
+"""Statements: values that DAG files, job specs and Spark jobs share. Pure data; no Spark, no Airflow.
 
-One statement is one commit (or none), a sequence one for each of its statements. Every value is frozen, checked when it is
-made, and goes through JSON unchanged.
+A statement makes one commit or none; a sequence makes one for each of its statements, or none. Every statement is immutable, is
+validated when it is made, and survives a round trip through JSON unchanged.
 """
 
 from airflow_delta.core.statements.alter import (
@@ -60,7 +60,7 @@ from airflow_delta.core.statements.sources import FileSource, PythonSource, Sour
 from airflow_delta.core.statements.write import WriteMode, WriteStatement
 
 CREATE_TABLES = (WriteStatement, CopyIntoStatement, CreateStatement, CloneStatement, ConvertStatement)
-"""Statements that may create the table."""
+"""Statements that may create their table."""
 
 Statement = TableStatement | PinStatement | SequenceStatement | PublishStatement | DiscardStatement | DropStatement
 

@@ -1,6 +1,6 @@
-"""ALTER TABLE: changes of schema, properties and features, by one commit.
+"""ALTER TABLE: changes of schema, properties and features, in one commit.
 
-A column is named by its path (``address.zip``, ``stops.element.airport``); backticks around a part that holds a dot.
+A column is named by its path (``address.zip``, ``stops.element.airport``); a part that contains a dot is put in backticks.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ class AddColumns:
     """Add columns; they are NULL in existing rows.
 
     Attributes:
-        columns: As of a new table, without NOT NULL, default or generated values; a name may be the path of a nested field.
-        first: Whether they are placed before all others.
-        after: The column to place them after; None is the end of their struct.
-        if_not_exists: Whether existing columns are left unchanged.
+        columns: Columns as for a new table, but without NOT NULL, defaults or generated values; a name may be the path of a
+            nested field.
+        first: Whether to place them before all others.
+        after: The column to place them after; None places them at the end of their struct.
+        if_not_exists: Whether to leave existing columns unchanged, rather than fail.
     """
 
     type_name: ClassVar[str] = "add_columns"
@@ -41,7 +42,7 @@ class AddColumns:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Rename a column; no data file changes. Needs ``delta.columnMapping.mode = name``."""
+    """Rename a column; data files stay unchanged. Requires ``delta.columnMapping.mode = name``."""
 
     type_name: ClassVar[str] = "rename_column"
     column: str
@@ -54,11 +55,11 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumns:
-    """Drop columns; their values stay in the files until these are rewritten. Needs ``delta.columnMapping.mode = name``.
+    """Drop columns; their values stay in the files until these are rewritten. Requires ``delta.columnMapping.mode = name``.
 
     Attributes:
-        columns: Their paths.
-        if_exists: Whether those that are not there are no error.
+        columns: Paths of the columns.
+        if_exists: Whether to ignore columns that do not exist, rather than fail.
     """
 
     type_name: ClassVar[str] = "drop_columns"
@@ -73,7 +74,7 @@ class DropColumns:
 
 @dataclass(frozen=True, slots=True)
 class WidenColumn:
-    """Give a column, or the element, key or value of one, a wider type. Needs ``delta.enableTypeWidening = true``."""
+    """Widen the type of a column, or of the element, key or value of one. Requires ``delta.enableTypeWidening = true``."""
 
     type_name: ClassVar[str] = "widen_column"
     column: str
@@ -111,7 +112,7 @@ class CommentColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """Set the default of a column for later rows, as a SQL expression; None drops the default."""
+    """Set the default of a column for rows written later, as a SQL expression; None drops the default."""
 
     type_name: ClassVar[str] = "set_default"
     column: str
@@ -144,7 +145,7 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetProperties:
-    """Set table properties, and enable the features they require; ``comment`` is the table's description."""
+    """Set table properties, and enable the features that they require; the property ``comment`` is the table's description."""
 
     type_name: ClassVar[str] = "set_properties"
     properties: Mapping[str, str]
@@ -161,8 +162,8 @@ class UnsetProperties:
     """Unset table properties, so that their defaults apply.
 
     Attributes:
-        names: Of properties.
-        if_exists: Whether those that are not set are no error.
+        names: Names of the properties.
+        if_exists: Whether to ignore properties that are not set, rather than fail.
     """
 
     type_name: ClassVar[str] = "unset_properties"
@@ -180,8 +181,8 @@ class AddConstraint:
     """Add a CHECK constraint, after checking that every existing row satisfies it.
 
     Attributes:
-        name: Of the constraint.
-        sql: A condition in Spark SQL; NULL does not satisfy it.
+        name: Name of the constraint.
+        sql: A condition in Spark SQL that must be TRUE; NULL violates it.
     """
 
     type_name: ClassVar[str] = "add_constraint"
@@ -198,8 +199,8 @@ class DropConstraint:
     """Drop a CHECK constraint.
 
     Attributes:
-        name: Of the constraint.
-        if_exists: Whether it is no error that there is none.
+        name: Name of the constraint.
+        if_exists: Whether to ignore a constraint that does not exist, rather than fail.
     """
 
     type_name: ClassVar[str] = "drop_constraint"
@@ -214,7 +215,7 @@ class DropConstraint:
 
 @dataclass(frozen=True, slots=True)
 class ClusterBy:
-    """Cluster later files by these columns, at most four; an empty list ends clustering."""
+    """Cluster files written from now on by these columns, at most four; an empty list ends clustering."""
 
     type_name: ClassVar[str] = "cluster_by"
     columns: tuple[str, ...]
@@ -226,7 +227,7 @@ class ClusterBy:
 
 @dataclass(frozen=True, slots=True)
 class AddFeature:
-    """Support a table feature, and those that it requires."""
+    """Add a table feature to the protocol, and those that it depends on."""
 
     type_name: ClassVar[str] = "add_feature"
     name: str
@@ -238,11 +239,11 @@ class AddFeature:
 
 @dataclass(frozen=True, slots=True)
 class DropFeature:
-    """Drop a feature from the protocol, once nothing uses it. It must be the only change, as it may need several commits.
+    """Drop a feature from the protocol, after removing every trace of it. Must be the only change: it may need several commits.
 
     Attributes:
-        name: Of the feature.
-        truncate_history: Whether older versions are deleted, instead of protecting those in which readers need the feature.
+        name: Name of the feature.
+        truncate_history: Whether to delete older versions, rather than protect those that readers need the feature for.
     """
 
     type_name: ClassVar[str] = "drop_feature"
@@ -257,7 +258,7 @@ class DropFeature:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeProtocol:
-    """Require at least these versions of the protocol; 3 and 7 allow lists of features."""
+    """Require at least these protocol versions; reader version 3 and writer version 7 allow table features."""
 
     type_name: ClassVar[str] = "upgrade_protocol"
     reader_version: int
@@ -293,7 +294,7 @@ class AlterStatement:
 
     Attributes:
         table: URI of the table's root.
-        changes: Applied in order.
+        changes: The changes, applied in order.
         dry_run: Report what the table would become, but commit nothing.
     """
 

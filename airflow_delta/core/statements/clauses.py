@@ -1,7 +1,7 @@
-"""The clauses of a MERGE, for rows that match and for those that do not, on either side.
+"""The clauses of a MERGE: WHEN MATCHED, WHEN NOT MATCHED and WHEN NOT MATCHED BY SOURCE.
 
-Expressions are Spark SQL in which ``target`` and ``source`` name the two sides. Of several clauses of a kind the first whose
-condition holds is taken, so only the last one may lack a condition.
+Expressions are Spark SQL in which ``target`` and ``source`` name the two sides. Of several clauses of the same kind, the first
+whose condition holds applies, so only the last one may omit its condition.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from airflow_delta.core.statements.fields import convert_fields
 
 @dataclass(frozen=True, slots=True)
 class MatchedUpdate:
-    """Change the target row that a source row matches.
+    """Update a target row that a source row matches.
 
     Attributes:
-        condition: Only these pairs; None is all.
-        assignments: Target column to expression; None sets every column from the source's column of that name.
+        condition: Which pairs of rows; None is all.
+        assignments: Expression by target column; None sets every column from the source column of the same name.
     """
 
     type_name: ClassVar[str] = "matched_update"
@@ -36,10 +36,10 @@ class MatchedUpdate:
 
 @dataclass(frozen=True, slots=True)
 class MatchedDelete:
-    """Remove the target row that a source row matches.
+    """Delete a target row that a source row matches.
 
     Attributes:
-        condition: Only these pairs; None is all.
+        condition: Which pairs of rows; None is all.
     """
 
     type_name: ClassVar[str] = "matched_delete"
@@ -53,12 +53,12 @@ class MatchedDelete:
 
 @dataclass(frozen=True, slots=True)
 class NotMatchedInsert:
-    """Insert the source row that matches no target row.
+    """Insert a source row that matches no target row.
 
     Attributes:
-        condition: Only these source rows; None is all.
-        assignments: Target column to expression over ``source``; columns not named get their default, the value that is
-            generated for them, or NULL. None takes every column from the source's column of that name.
+        condition: Which source rows; None is all.
+        assignments: Expression over ``source`` by target column; a column without one gets its default or generated value, or
+            NULL. None sets every column from the source column of the same name.
     """
 
     type_name: ClassVar[str] = "not_matched_insert"
@@ -74,11 +74,11 @@ class NotMatchedInsert:
 
 @dataclass(frozen=True, slots=True)
 class NotMatchedBySourceUpdate:
-    """Change the target row that no source row matches.
+    """Update a target row that no source row matches.
 
     Attributes:
-        condition: Only these rows, over ``target``; None is all.
-        assignments: Target column to expression over ``target``.
+        condition: Which rows, over ``target``; None is all.
+        assignments: Expression over ``target`` by target column.
     """
 
     type_name: ClassVar[str] = "not_matched_by_source_update"
@@ -97,10 +97,10 @@ class NotMatchedBySourceUpdate:
 
 @dataclass(frozen=True, slots=True)
 class NotMatchedBySourceDelete:
-    """Remove the target row that no source row matches.
+    """Delete a target row that no source row matches.
 
     Attributes:
-        condition: Only these rows, over ``target``; None is all.
+        condition: Which rows, over ``target``; None is all.
     """
 
     type_name: ClassVar[str] = "not_matched_by_source_delete"

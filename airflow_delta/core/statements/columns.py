@@ -1,4 +1,4 @@
-"""Columns as a DAG file writes them: Spark's DDL, whole or column by column."""
+"""Column definitions in a DAG file: one Spark DDL text, or one for each column."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Columns = str | Mapping[str, str]
 
 
 def columns_text(statement: str, columns: Columns, *, paths: bool = False) -> str:
-    """The columns as one text.
+    """The column definitions as one DDL text.
 
     Args:
         statement: Name of the statement, for the error.
-        columns: In either form; order matters.
-        paths: Whether a name with dots is the way to a member of a struct, rather than a name.
+        columns: The columns in either form; their order matters.
+        paths: Whether a name with dots is the path of a nested field rather than a column name.
 
     Raises:
-        InvalidStatementError: It is in neither form, or empty.
+        InvalidStatementError: The value has neither form, or is empty.
     """
     if isinstance(columns, str) and columns.strip():
         return columns

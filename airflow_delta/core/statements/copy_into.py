@@ -14,46 +14,50 @@ from airflow_delta.core.statements.validation import expectations, require_mappi
 from airflow_delta.core.user_metadata import check_user_metadata
 
 TEXT_FORMATS = frozenset({"csv", "json", "xml"})
-"""Formats whose rows may fail to fit the columns they are read as."""
+"""Formats in which a row may not fit the columns that it is read as."""
 
 _FILTERS = {"pathglobfilter": "pattern", "modifiedbefore": "min_age", "modifiedafter": "pattern or a narrower path"}
-"""Options of Spark's reader by which it leaves out files that it is told to read, in lower case, and what does it here."""
+"""Reader options of Spark (in lower case) that would skip files it is given, and the field to use instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyIntoStatement:
-    """Append the rows of the files below a path, each file once, as one commit; the first load creates the table.
+    """Append the rows of the files below a path, each file once, in one commit; the first load creates the table.
 
-    A file is known by its path: one that has changed since it was loaded is not loaded again, but counted. Files whose name, or
-    that of a folder above, begins with ``_`` or a dot are not looked at, and neither are those of 0 bytes.
+    A file is identified by its path: one that has changed since it was loaded is not loaded again, only counted. Files of 0
+    bytes are ignored, and so are files whose name, or that of a folder above, begins with ``_`` or a dot.
 
     Attributes:
         table: URI of the table's root.
         path: URI of the folder with the files; it must not overlap the table.
-        format: Spark's name of the format: ``csv``, ``json``, ``parquet``, or ``avro`` where Spark has its package.
-        pattern: Glob of the files below the path, such as ``2026-*/**/*.csv``; without a slash it is that of their names, in
-            any folder. None is every file.
-        options: The reader's options.
-        schema: Columns as Spark DDL; None lets Spark infer them from the files of each load: of CSV all as texts, without
-            the option ``inferSchema``.
-        select: Spark SQL expressions over the rows of the files, such as ``*`` and ``_metadata.file_path AS file``; empty is
+        format: Spark's name of the format: ``csv``, ``json``, ``parquet``, or ``avro`` if its package is installed in Spark.
+        pattern: Glob of the files below the path, such as ``2026-*/**/*.csv``; without a slash it matches file names in every
+            folder. None is every file.
+        options: Options of Spark's reader.
+        schema: Columns as Spark DDL; None lets Spark infer them from the files of each load. For CSV all are strings then,
+            unless the option ``inferSchema`` is set.
+        select: Spark SQL expressions over the rows of the files, such as ``*`` and ``_metadata.file_path AS file``; empty means
             ``*``.
-        rescued_column: Name of a text column for rows that do not fit the columns: it holds the whole row, and those of its
-            values that can be read stay in theirs. None fails the load at the first such row. Of CSV, JSON and XML only.
-        merge_schema: Whether columns that only the rows have are added to the table, at any depth.
-        partition_by: Partition columns when the table is made.
-        cluster_by: Clustering columns when the table is made; not together with partition columns.
-        properties: Table properties when the table is made.
+        rescued_column: Name of a string column for rows that do not fit the columns: it holds the whole row, and the columns
+            hold those values that could be read. None fails the load at the first such row. CSV, JSON and XML only.
+        merge_schema: Whether to add columns to the table, at any depth, that only the rows have.
+        partition_by: Partition columns, if the load creates the table.
+        cluster_by: Clustering columns, if the load creates the table; not together with partition columns.
+        properties: Table properties, if the load creates the table.
         expect: Checks on the rows to be written.
-        max_files: Most files of one load, oldest first (with ``look_back`` by path); the next load takes the next ones.
-        max_bytes: Most bytes of one load, likewise; at least one file.
-        min_age: Seconds since its last change before a file is loaded, where writers are not done when it can be seen.
-        look_back: Of files whose paths ascend with the time they come, such as ``2026/11/23/...``: how many of the last loaded
-            ones are listed again, to find those that came late. What sorts before them is not listed; what sorts behind a file
-            that waits, waits too. None lists everything.
-        reload: Whether to load the files again that were loaded before.
-        user_metadata: Text that the commit carries for people; at most 100,000 characters.
+        max_files: Most files in one load, oldest first (with ``look_back`` in the order of paths); the next load takes the
+            following ones.
+        max_bytes: Most bytes in one load, in the same order; at least one file is loaded.
+        min_age: Seconds that must have passed since a file's last modification before it is loaded, for writers whose files are
+            visible before they are complete.
+        look_back: For files whose paths sort by the time they arrive, such as ``2026/11/23/...``: how many of the last loaded
+            files to list again, to find files that arrived late. Paths that sort before those are not listed; paths that sort
+            after a file that must wait, wait too. None lists everything.
+        reload: Whether to load files again that were loaded before.
+        user_metadata: Text for people, stored in the commit; at most 100,000 characters.
         dry_run: Read and check the files, but commit nothing.
+        publish: ``later`` stages the commit, and a ``PublishStatement`` makes it. Until then other loads see the files as new;
+            once another load has committed, the staged one can no longer be published.
         publish: ``later`` stages the commit: ``PublishStatement`` makes it. Until then the files are new to other loads, and
             once another load is committed, it can no longer be published.
     """
@@ -110,7 +114,7 @@ class CopyIntoStatement:
 
 
 def _check_reads_all(options: Mapping[str, str]) -> None:
-    """Raise ``InvalidStatementError`` if Spark's reader would not read all files that it is told to read."""
+    """Raise ``InvalidStatementError`` if an option would make Spark's reader skip files that it is given."""
     for option in options:
         if instead := _FILTERS.get(option.lower()):
             detail = f"with the option {option} Spark leaves out files that then count as loaded; take {instead}"

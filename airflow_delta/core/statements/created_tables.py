@@ -1,4 +1,4 @@
-"""Which tables a statement may make: their names need not be known before it has run."""
+"""Which tables a statement may create: such a name need not exist before the statement runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from airflow_delta.core.statements import CREATE_TABLES, SequenceStatement
 
 
 def created_tables(statement: Any) -> set[str]:
-    """The tables that the statement, or one of its statements, may create."""
+    """The tables that the statement, or a statement inside it, may create."""
     statements = statement.statements if isinstance(statement, SequenceStatement) else (statement,)
     return {member.table for member in statements if isinstance(member, CREATE_TABLES)}

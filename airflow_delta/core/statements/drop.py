@@ -1,4 +1,4 @@
-"""DROP TABLE: the files of a table whose name is gone from its catalog."""
+"""DROP TABLE: deletes the files of a table whose catalog entry has been dropped."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from airflow_delta.core.statements.validation import require_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropStatement:
-    """Delete the files of a dropped table; its name is dropped by the operator, or by the job where that alone knows it.
+    """Delete the files of a dropped table. The operator drops the name, or the job if only the job can reach the catalog.
 
     Attributes:
         table: URI of the table's root.
-        table_id: Delta's id of the table to delete: another table at this place is refused. Needed with ``delete_files``.
-        delete_files: Whether every file below the root is deleted; else nothing is.
-        catalog_name: A name in the catalog of the job's session, which is dropped first, if it still is this table's.
+        table_id: Delta's id of the table to delete; if another table is at this place, the statement fails. Required with
+            ``delete_files``.
+        delete_files: Whether to delete every file below the root; otherwise no file is deleted.
+        catalog_name: A name in the catalog of the job's session that is dropped first, if it still refers to this table.
         dry_run: Count the files, but delete nothing.
     """
 

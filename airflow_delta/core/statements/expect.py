@@ -1,4 +1,4 @@
-"""EXPECT: expectations on the rows of a table as they are."""
+"""EXPECT: checks on the rows that a table has now."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from airflow_delta.core.statements.validation import expectations, require_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectStatement:
-    """Check expectations on the rows of a table, and fail where one does not hold; nothing is changed.
+    """Check expectations on the rows of a table, and fail if one does not hold; nothing is changed.
 
     Attributes:
         table: URI of the table's root.
-        expect: The checks; queries among them see the rows as the view ``staged``.
+        expect: The checks; in queries among them the rows are the view ``staged``.
         where: Which rows: Spark SQL over the table's columns; None is all of them.
-        staged: Check the table as it will be once this is published: the handle of what is staged, or its JSON text.
+        staged: Check the table as it will be once a staged commit is published: the commit's handle, or its JSON text.
     """
 
     type_name: ClassVar[str] = "expect"

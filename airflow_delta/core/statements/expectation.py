@@ -17,9 +17,10 @@ class Expectation:
     """A condition on the staged result, checked before the commit.
 
     Attributes:
-        sql: Either a boolean Spark SQL expression that every staged row must make TRUE (NULL counts as broken; it may
-            hold subqueries over the source's views), or a query over the view ``staged`` with one row and one column: TRUE.
-        name: What people call it; the SQL itself when None.
+        sql: Either a boolean Spark SQL expression that must be TRUE for every staged row (NULL counts as a violation;
+            subqueries over the source's views are allowed), or a query over the view ``staged`` that returns one row and one
+            column: TRUE.
+        name: Name shown to people; None uses the SQL itself.
     """
 
     type_name: ClassVar[str] = "expectation"

@@ -1,8 +1,8 @@
-"""Flags, numbers, words and times in the fields of statements: strict, and given as texts too.
+"""Flags, numbers, words and times in the fields of statements: strictly checked, and also accepted as text.
 
-A template renders to text (``"False"``, ``"7"``), so a text means the value that it spells; every other text is refused. In a
-DAG file a field may hold a template that is not rendered yet: it stays as it is, and is checked when the value is built again
-from what it has rendered to. It never leaves the DAG file: ``require_rendered`` guards the way out.
+A template renders to text (``"False"``, ``"7"``), so a text counts as the value that it spells; any other text is refused. In a
+DAG file a field may hold a template that is not yet rendered: it is kept, and checked when the statement is built again from
+the rendered text. ``require_rendered`` makes sure that no template leaves the DAG file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.errors.statement import NOTHING_RENDERED
 
 Number = Annotated[int | str, int]
-"""A whole number, its text, or a template that renders to one."""
+"""A whole number, its text, or a template that renders to such a text."""
 
 Time = Annotated[int | str, datetime]
 """Milliseconds since the epoch, or ISO 8601 text (UTC where it names no zone)."""
@@ -36,22 +36,22 @@ _DESCRIBED = {
     datetime: "an ISO date or time",
 }
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
-_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")  # of a long
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")  # digits of a 64-bit integer
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,19}(\.[0-9]{0,18})?|\.[0-9]{1,18})(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
-_DATE_DIGITS = 8  # of a date without dashes: more digits are milliseconds
+_DATE_DIGITS = 8  # a date without dashes, YYYYMMDD; more digits are milliseconds
 _SHOWN = 100
 
 
 def is_template(value: Any) -> bool:
-    """Whether the value is a text that Jinja would change."""
+    """Whether the value is a text that Jinja would render to something else."""
     return isinstance(value, str) and any(mark in value for mark in _TEMPLATE_MARKS)
 
 
 def convert_fields(value: Any) -> None:
-    """Replace the texts in the flags, numbers, words and times of a value by what they mean, as its annotations say.
+    """Convert texts in the flag, number, word and time fields of a value to the types that its annotations name.
 
     Raises:
-        InvalidStatementError: A field holds something else.
+        InvalidStatementError: A field holds a value of another kind.
     """
     for name, kind in _scalar_kinds(_type(value)).items():
         given = getattr(value, name)
@@ -61,17 +61,17 @@ def convert_fields(value: Any) -> None:
 
 
 def converted_value(statement: str, name: str, value: Any, kind: Any) -> Any:
-    """What an argument means; a template as it is.
+    """The value converted to the type that the annotation names; a template stays as it is.
 
     Args:
-        statement: Whose argument it is, for the error.
-        name: Of the argument.
-        value: As it was given, or as a template has rendered.
-        kind: ``bool``, ``int``, ``float``, ``str``, a ``Literal`` or ``StrEnum`` of words, ``Number``, ``Time``, or a union
-            of some of these.
+        statement: Name of the statement, for the error.
+        name: Name of the field.
+        value: The value as given, or as a template has rendered it.
+        kind: ``bool``, ``int``, ``float``, ``str``, a ``Literal`` or ``StrEnum`` of words, ``Number``, ``Time``, or a union of
+            some of these.
 
     Raises:
-        InvalidStatementError: It is no such value; the text says what is allowed.
+        InvalidStatementError: The value is not of that kind; the message says what is allowed.
     """
     alternatives = _alternatives(kind)
     if is_template(value) or (value is None and type(None) in alternatives):
@@ -84,21 +84,21 @@ def converted_value(statement: str, name: str, value: Any, kind: Any) -> Any:
     words = [word for alternative in alternatives for word in _words(alternative)]
     detail = f"{name} must be {allowed}, found {shortened(value)}"
     detail += nearest(value, words) or (NOTHING_RENDERED if value == "None" else "")
-    if not isinstance(value, Collection) and is_template(text := str(value)):  # such as the output of another task
+    if not isinstance(value, Collection) and is_template(text := str(value)):  # such as an XComArg, the output of another task
         detail += f'; give it as the text "{text}", and set that task before this one'
     raise InvalidStatementError(statement=statement, detail=detail)
 
 
 def is_settled(value: Any, *names: str) -> bool:
-    """Whether none of these fields waits for a template, so that rules about several of them can be checked.
+    """Whether none of these fields still holds a template, so that rules about several of them can be checked.
 
-    A template in a field of texts is a text already, whatever it will say.
+    A template in a text field counts as text, whatever it renders to.
     """
     return not any(_waits(getattr(value, name), _kinds(_type(value))[name]) for name in names)
 
 
 def require_rendered(value: Any) -> None:
-    """Raise ``InvalidStatementError`` where a field still holds a template instead of its value."""
+    """Raise ``InvalidStatementError`` if a field still holds a template instead of its value."""
     for name in _kinds(_type(value)):
         if not is_settled(value, name):
             detail = f"{name} is {shortened(getattr(value, name))}, a template that was not rendered"
@@ -106,7 +106,7 @@ def require_rendered(value: Any) -> None:
 
 
 def exclude_each_other(value: Any, *names: str) -> None:
-    """Raise ``InvalidStatementError`` where more than one of these fields is given."""
+    """Raise ``InvalidStatementError`` if more than one of these fields is given."""
     given = [name for name in names if getattr(value, name) not in (None, (), "") and getattr(value, name) is not False]
     if len(given) > 1 and is_settled(value, *given):
         detail = f"{' and '.join(given)} exclude each other; give one of them"
@@ -114,13 +114,13 @@ def exclude_each_other(value: Any, *names: str) -> None:
 
 
 def shortened(value: Any) -> str:
-    """The value as an error shows it."""
+    """The value, shortened for an error message."""
     shown = repr(value)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 def nearest(value: Any, words: Iterable[str]) -> str:
-    """The end of an error's text: which of the words may have been meant."""
+    """The end of an error message: the word that was probably meant, if one is similar."""
     found = get_close_matches(value.strip().lower(), list(words), n=1) if isinstance(value, str) else []
     return f"; did you mean {str(found[0])!r}?" if found else ""
 
@@ -139,7 +139,7 @@ def _type(value: Any) -> Any:
 
 @cache
 def _kinds(owner: Any) -> dict[str, tuple[Any, ...]]:
-    """What each field of a type may be."""
+    """The allowed types of each field of a statement type."""
     hints = get_type_hints(owner, include_extras=True)
     return {field.name: _alternatives(hints[field.name]) for field in fields(owner)}
 
@@ -161,7 +161,7 @@ def _is_scalar(kind: Any) -> bool:
 
 
 def _value(value: Any, kind: Any) -> Any:
-    """The value as one of that kind; None where it cannot be."""
+    """The value converted to that type; None if it cannot be converted."""
     if kind is str:
         return value if isinstance(value, str) else None
     if words := _words(kind):

@@ -1,8 +1,9 @@
-"""Functions of users as text, the form in which they travel to Spark's driver.
+"""User functions as source text, the form in which they are sent to Spark's driver.
 
-Not a pickle: a pickled function is bytecode, which another minor version of Python cannot run, with whatever it happened to
-refer to in Airflow's process, and opening one runs any code unseen. A text is read by people and has a stable digest, and
-errors in it name the lines of its file. Its price: a function brings what it uses, so imports and helpers stand inside of it.
+Not as a pickle: that would be bytecode, which another minor version of Python cannot run, together with whatever it refers to
+in Airflow's process, and loading a pickle runs arbitrary code unseen. Source text can be read and has a stable digest, and
+tracebacks show the lines of its file. The price: a function must contain everything it uses, so imports and helpers go inside
+it.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ SESSION = "spark"
 """The first parameter of every function: the Spark session."""
 
 _KNOWN = frozenset({*dir(builtins), "__name__", "__file__", "__annotations__", "__conditional_annotations__"})
-"""Names that are there without a definition; the last two in the bodies of classes whose members have types."""
+"""Names that need no definition; class bodies with annotated members use the last two."""
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_NAME"})
 _LAMBDA = (lambda: None).__name__
 _NOT_RETURNING = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _INDENTED = "if True:\n"
-"""Put before the text of a function that is defined inside of something: cutting its indentation would change texts in it."""
+"""Put before the source of a nested function: removing its indentation instead would change multi-line texts in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionText:
-    """A function, as it stands in its file from ``def`` on: without decorators.
+    """The source of a function, from ``def`` on, without decorators.
 
     Attributes:
-        file: Path of the file, where the function was read.
-        line: Of its ``def``.
+        file: Path of the file where the function was read.
+        line: Line number of its ``def`` in that file.
     """
 
     name: str
@@ -48,10 +49,10 @@ class FunctionText:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> FunctionText:
-        """The text of a function.
+        """The source of a function.
 
         Raises:
-            InvalidStatementError: It has none of its own, or uses what is defined outside of it.
+            InvalidStatementError: It has no source of its own (a builtin, a lambda), or uses names defined outside of it.
         """
         name = getattr(function, "__name__", repr(function))
         is_plain = inspect.isfunction(function) and not hasattr(function, "__wrapped__")
@@ -77,10 +78,10 @@ class FunctionText:
         return found
 
     def compiled(self) -> CodeType:
-        """A module's code that defines the function, with the lines of its file; annotations of parameters mean nothing there.
+        """Module code that defines the function, with the line numbers of its file; parameter annotations are ignored.
 
         Raises:
-            InvalidStatementError: The text is no function for this Python.
+            InvalidStatementError: The text is not a function that this version of Python can compile.
         """
         definition, before = _definition(self.name, self.text)
         parameters = definition.args
@@ -99,7 +100,7 @@ class FunctionText:
 
 
 def check_parameters(function: Callable[..., Any]) -> None:
-    """Return if the first parameter is the session and all others have names, else raise ``InvalidStatementError``."""
+    """Return if the first parameter is the session and all others are named, else raise ``InvalidStatementError``."""
     parameters = list(inspect.signature(function).parameters.values())
     first = parameters[0] if parameters else None
     if first is None or first.name != SESSION or first.kind in (first.KEYWORD_ONLY, first.VAR_POSITIONAL, first.VAR_KEYWORD):
@@ -111,10 +112,10 @@ def check_parameters(function: Callable[..., Any]) -> None:
 
 
 def check_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Return if a function can be called with the session and these arguments.
+    """Return if the function can be called with a session and these arguments.
 
     Raises:
-        InvalidStatementError: One is missing, or too many; or as ``check_parameters`` raises it.
+        InvalidStatementError: An argument is missing or unexpected; or as ``check_parameters`` raises it.
     """
     check_parameters(function)
     try:
@@ -124,7 +125,7 @@ def check_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> No
 
 
 def _definition(name: str, text: str) -> tuple[ast.FunctionDef, int]:
-    """The function in a text, and how many lines were put before the text to parse it."""
+    """The function in a text, and the number of lines put before the text so that it parses."""
     before = _INDENTED if text[:1].isspace() else ""
     try:
         tree = ast.parse(before + text)
@@ -138,7 +139,7 @@ def _definition(name: str, text: str) -> tuple[ast.FunctionDef, int]:
 
 
 def _names_from_outside(code: CodeType) -> Iterator[str]:
-    """The names that code looks for in its module and does not define there."""
+    """The global names that the code uses, but that neither the code nor Python defines."""
     codes = list(_codes(code))
     instructions = {body: list(dis.get_instructions(body)) for body in codes}
     defined = {

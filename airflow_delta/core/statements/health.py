@@ -13,7 +13,7 @@ from airflow_delta.core.statements.validation import require_text, texts
 Step = Literal["optimize", "statistics", "vacuum", "checkpoint", "compact_log", "clean_up_log"]
 
 STEPS: tuple[Step, ...] = get_args(Step)
-"""The steps of a maintenance in their order: a checkpoint covers the commits of those before it, the log goes last."""
+"""The maintenance steps in order: the checkpoint covers the commits of earlier steps, and log cleanup comes last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class HealthStatement:
 
     Attributes:
         table: URI of the table's root.
-        list_files: Whether the data files are checked too: one flat listing of the whole table.
+        list_files: Whether to check the data files too, by one flat listing of the whole table.
     """
 
     type_name: ClassVar[str] = "health"
@@ -36,19 +36,20 @@ class HealthStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceStatement:
-    """Run the maintenance steps that are due on a table, and no others.
+    """Run the maintenance steps that are due on a table, and no other steps.
 
     Attributes:
         table: URI of the table's root.
-        steps: Which of ``STEPS`` may be done; their order is always that of ``STEPS``.
+        steps: Which of ``STEPS`` may run; they always run in the order of ``STEPS``.
         where: Spark SQL over partition columns that limits the search for small files; None is the whole table.
-        target_file_size: Bytes of a rewritten file; None takes the table's ``delta.targetFileSize``, or 1 GiB.
-        small_file_size: Bytes below which a file is small; at most half of the target counts.
-        min_small_files: Small files in one partition that make an OPTIMIZE of this partition due.
+        target_file_size: Size of a rewritten file, in bytes; None takes the table's ``delta.targetFileSize``, or 1 GiB.
+        small_file_size: Size in bytes below which a file counts as small; capped at half of the target size.
+        min_small_files: Number of small files in a partition from which on an OPTIMIZE of that partition is due.
         max_commits: A checkpoint is due after more commits than this; None takes the table's ``delta.checkpointInterval``.
-        max_uncompacted_commits: A log compaction is due after more uncheckpointed, uncompacted commits than this.
+        max_uncompacted_commits: A log compaction is due after more commits than this that neither a checkpoint nor a compacted
+            file covers.
         retention_hours: Hours for which vacuum keeps removed files; None takes the table's
-            ``delta.deletedFileRetentionDuration``, or a week. Less than that is refused.
+            ``delta.deletedFileRetentionDuration``, or a week. Values below that are refused.
         dry_run: Report what is due and why, but do nothing.
     """
 
@@ -74,7 +75,7 @@ class MaintenanceStatement:
             value = getattr(self, name)
             if value is not None and is_settled(self, name) and not value >= limit:
                 raise InvalidStatementError(statement="MAINTENANCE", detail=f"{name} must be {limit} or more, found {value}")
-        self.optimize()  # refuses impossible sizes
+        self.optimize()  # raises for impossible sizes
 
     def optimize(self) -> OptimizeStatement:
         """The statement of the step ``optimize``."""

@@ -1,4 +1,4 @@
-"""Statements as JSON, both ways, by a closed list of types: nothing else is ever built from a document."""
+"""Statements to and from JSON, with a closed list of types: no other type is ever built from a document."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from airflow_delta.core.statements.publish import StagedHandle
 TYPE_KEY = "$type"
 
 CODE_FIELD = "code"
-"""Name of the fields that hold Python: braces in it are Python's, and no template."""
+"""Name of fields that hold Python source: braces in it are Python's, not a template's."""
 
 ARGUMENTS_FIELD = "arguments"
-"""Name of the fields that hold the arguments of a Python function."""
+"""Name of fields that hold the arguments of a Python function."""
 
 _VALUES = frozenset(get_args(Statement | Clause | TableChange | Source | AsOf | Expectation | PinnedTable | StagedHandle))
 
 TYPES: dict[str, Any] = {kind.type_name: kind for kind in sorted(_VALUES, key=lambda kind: kind.type_name)}
-"""The name in JSON to the type. A name, once released, keeps its meaning."""
+"""The type by its name in JSON. Once released, a name keeps its meaning."""
 
 
 def is_statement_value(value: Any) -> bool:
@@ -35,11 +35,11 @@ def to_json(value: Any, *, with_defaults: bool = True) -> dict[str, Any]:
 
     Args:
         value: The statement.
-        with_defaults: Whether fields with their default are written too; without them a field that a later version adds is no
-            difference, and those are left out that make none between equal values.
+        with_defaults: Whether to write fields that have their default value. Without them, documents stay equal when a later
+            version adds a field; fields that do not count in comparisons are left out, too.
 
     Raises:
-        InvalidStatementError: It has no JSON form.
+        InvalidStatementError: The value has no JSON form.
     """
     document = _encode(value, with_defaults=with_defaults)
     if not isinstance(document, dict) or TYPE_KEY not in document:
@@ -48,11 +48,11 @@ def to_json(value: Any, *, with_defaults: bool = True) -> dict[str, Any]:
 
 
 def statement_from_json(document: Any) -> Statement:
-    """The statement that ``to_json`` described.
+    """The statement that ``to_json`` wrote.
 
     Raises:
-        InvalidStatementError: An unknown type, an unknown or missing field, a value that the type refuses, or parts within
-            parts without end.
+        InvalidStatementError: An unknown type, an unknown or missing field, a value that the type refuses, or parts nested too
+            deep.
     """
     try:
         value = _decode(document)
@@ -64,12 +64,12 @@ def statement_from_json(document: Any) -> Statement:
 
 
 def map_texts(value: Any, change: Callable[[str], Any], *, argument: Callable[[str], Any] | None = None) -> Any:
-    """The value built again with each text in it replaced by what ``change`` makes of it; not keys of mappings, nor code.
+    """The value rebuilt with ``change`` applied to each text in it, except for keys of mappings and Python source.
 
     Args:
         value: The value.
-        change: What becomes of a text.
-        argument: What becomes of a text in the arguments of a Python function. Default: as of every text.
+        change: Gives the replacement of a text.
+        argument: Gives the replacement of a text in the arguments of a Python function; ``change`` when None.
     """
     if isinstance(value, str):
         return change(value)
@@ -83,7 +83,7 @@ def map_texts(value: Any, change: Callable[[str], Any], *, argument: Callable[[s
 
 
 def map_tables(value: Any, change: Callable[[str], str]) -> Any:
-    """The value built again with each name of a Delta table in it changed: such fields are called ``table``."""
+    """The value rebuilt with each name of a Delta table changed, which are the fields called ``table``."""
 
     def changed(name: str, part: Any) -> Any:
         return change(part) if name == "table" and isinstance(part, str) else map_tables(part, change)
@@ -92,7 +92,7 @@ def map_tables(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def map_queries(value: Any, change: Callable[[SqlSource], SqlSource]) -> Any:
-    """The value built again with each query in it changed."""
+    """The value rebuilt with each query in it changed."""
     if isinstance(value, SqlSource):
         return change(value)
     return _rebuilt(value, lambda _, part: map_queries(part, change))
@@ -111,7 +111,7 @@ def table_names(value: Any) -> list[str]:
 
 
 def _rebuilt(value: Any, changed: Callable[[str, Any], Any]) -> Any:
-    """The value built again of its parts, each as ``changed`` makes it of the field's name ("" elsewhere) and the part."""
+    """The value rebuilt from its parts, each replaced by ``changed(field name, part)``; the name is "" outside of fields."""
     if is_statement_value(value):
         parts = {field.name: changed(field.name, getattr(value, field.name)) for field in fields(value)}
         return TYPES[value.type_name](**parts)

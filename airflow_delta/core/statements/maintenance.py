@@ -16,18 +16,18 @@ CheckpointKindName = Literal["classic", "multi-part", "v2-json", "v2-parquet"]
 class OptimizeStatement:
     """Rewrite small files into larger ones, or cluster all files so that similar rows share files.
 
-    A table with clustering columns is clustered by these: new files, and those of clusters that are still small.
+    A table with clustering columns is clustered by them: its new files, and the files of clusters that are still small.
 
     Attributes:
         table: URI of the table's root.
         where: Spark SQL over partition columns; None is the whole table.
-        target_file_size: Bytes of a rewritten file; None takes the table's ``delta.targetFileSize``, or 1 GiB.
-        small_file_size: Bytes below which a file is rewritten; None takes every file below the target. Only where rows stay in
-            their order.
-        min_files: A partition that has fewer files to rewrite is left alone.
+        target_file_size: Size of a rewritten file, in bytes; None takes the table's ``delta.targetFileSize``, or 1 GiB.
+        small_file_size: Size in bytes below which a file is rewritten; None rewrites every file below the target. Only without
+            clustering and Z-ordering.
+        min_files: A partition with fewer files to rewrite than this is skipped.
         dry_run: Plan, but rewrite nothing.
-        z_order_by: Columns (paths such as ``a.b``) by whose values the rows of each partition are put together.
-        full: Cluster a table with clustering columns anew from the ground up.
+        z_order_by: Columns (paths such as ``a.b``) to Z-order each partition by.
+        full: Recluster all files of a table with clustering columns.
     """
 
     type_name: ClassVar[str] = "optimize"
@@ -58,14 +58,14 @@ class OptimizeStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReorgStatement:
-    """Purge data that is deleted but still in the files: rows hidden by deletion vectors, and dropped columns.
+    """Purge deleted data that is still in the files: rows marked by deletion vectors, and dropped columns.
 
-    A vacuum after the retention then removes it from the storage.
+    A VACUUM after the retention then removes it from the storage.
 
     Attributes:
         table: URI of the table's root.
         where: Spark SQL over partition columns; None is the whole table.
-        dry_run: Look, but rewrite nothing.
+        dry_run: Report what would be rewritten, but rewrite nothing.
     """
 
     type_name: ClassVar[str] = "reorg"
@@ -86,13 +86,13 @@ class VacuumStatement:
 
     Attributes:
         table: URI of the table's root.
-        retention_hours: Keep files removed in the last so many hours; None takes the table's
-            ``delta.deletedFileRetentionDuration``, or a week.
-        dry_run: List, but delete nothing.
+        retention_hours: Hours for which removed files are kept; None takes the table's ``delta.deletedFileRetentionDuration``,
+            or a week.
+        dry_run: List the files, but delete nothing.
         enforce_retention: Refuse a retention below the table's.
-        lite: Look only at the files that commits since the last vacuum removed, instead of listing the table.
-        inventory: Look only at the files that this Parquet file names (URI): ``path``, ``length``, ``isDir``,
-            ``modificationTime``.
+        lite: Consider only files that commits since the last vacuum removed, instead of listing the table.
+        inventory: Consider only the files listed in this Parquet file (a URI), with the columns ``path``, ``length``,
+            ``isDir``, ``modificationTime``.
     """
 
     type_name: ClassVar[str] = "vacuum"
@@ -115,12 +115,13 @@ class VacuumStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatement:
-    """Write a checkpoint, so that readers need fewer commit files.
+    """Write a checkpoint, so that readers need to read fewer commit files.
 
     Attributes:
         table: URI of the table's root.
-        version: Version to write it of; None is the latest.
-        kind: How: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet``; None as the table requires.
+        version: The version to checkpoint; None is the latest.
+        kind: The form of the checkpoint: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet``; None is the one the table
+            requires.
     """
 
     type_name: ClassVar[str] = "checkpoint"
@@ -135,12 +136,12 @@ class CheckpointStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactLogStatement:
-    """Write consecutive commits as one file beside them, so that readers need fewer requests.
+    """Write a range of commits as one compacted log file, so that readers need fewer requests.
 
     Attributes:
         table: URI of the table's root.
-        start: First of the commits; None is the first that neither a checkpoint nor a compacted file covers.
-        end: The last one; None is the latest version.
+        start: First commit of the range; None is the first one that neither a checkpoint nor a compacted file covers.
+        end: Last commit of the range; None is the latest version.
     """
 
     type_name: ClassVar[str] = "compact_log"
@@ -155,11 +156,11 @@ class CompactLogStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUpLogStatement:
-    """Delete what the log no longer needs: all before the newest checkpoint older than ``delta.logRetentionDuration``.
+    """Delete expired log files: all before the newest checkpoint that is older than ``delta.logRetentionDuration``.
 
     Attributes:
         table: URI of the table's root.
-        dry_run: List, but delete nothing.
+        dry_run: List the files, but delete nothing.
     """
 
     type_name: ClassVar[str] = "clean_up_log"
@@ -173,12 +174,12 @@ class CleanUpLogStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsStatement:
-    """Give files the statistics that the table's properties require; their rows stay as they are.
+    """Give files the statistics that the table's properties require; their rows are not changed.
 
     Attributes:
         table: URI of the table's root.
         where: Only files that can hold rows for which this SQL is true; None is all.
-        missing_only: Only files that have none.
+        missing_only: Only files without statistics.
         dry_run: Read the files, but commit nothing.
     """
 
@@ -197,7 +198,7 @@ class StatisticsStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestStatement:
-    """List the table's files for readers of Parquet and Hive partitions without Delta support.
+    """Write manifests: lists of the table's files for readers of Hive-partitioned Parquet without Delta support.
 
     Attributes:
         table: URI of the table's root.

@@ -1,4 +1,4 @@
-"""MERGE: upserts, updates and deletes by the rows of a source."""
+"""MERGE: upserts, updates and deletes driven by the rows of a source."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, members, require_text, require_type
 
 _KINDS = (NotMatchedInsert, MatchedUpdate | MatchedDelete, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
-"""Clauses of one kind, which are evaluated in turn for the same rows."""
+"""The kinds of clauses; those of one kind are tried in turn for the same rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStatement:
-    """Change a table by the rows of a source, as one commit.
+    """Change a table by the rows of a source, in one commit.
 
     Attributes:
         table: URI of the table's root.
-        source: The rows; they are ``source`` in expressions.
-        on: Which rows match: Spark SQL over ``target`` and ``source``.
-        clauses: What happens, in order.
-        schema_evolution: Whether the table gets the columns that only the source has, at any depth, where a clause takes every
-            column or assigns them by name; nothing is ever dropped. Types are widened where the table allows it.
+        source: The rows, named ``source`` in expressions.
+        on: The condition by which rows match: Spark SQL over ``target`` and ``source``.
+        clauses: The clauses, in order.
+        schema_evolution: Whether to add columns to the table, at any depth, that only the source has, if a clause takes every
+            column or assigns them by name; no column is ever dropped. Types are widened if the table allows it.
         expect: Checks on the rows to be written.
         dry_run: Plan, match and check, but commit nothing.
-        publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees its rows before.
+        publish: ``later`` stages the commit, and a ``PublishStatement`` makes it; until then no reader sees its rows.
     """
 
     type_name: ClassVar[str] = "merge"

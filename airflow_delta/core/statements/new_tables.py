@@ -12,7 +12,7 @@ from airflow_delta.core.statements.sources import TableSource
 from airflow_delta.core.statements.validation import require_mapping, require_text, require_type, texts
 
 CreateMode = Literal["error", "ignore", "replace"]
-"""What happens where the table exists: the statement fails, leaves it unchanged, or replaces it (the history stays)."""
+"""What to do if the table exists: ``error`` fails, ``ignore`` leaves it unchanged, ``replace`` replaces it, keeping history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +21,14 @@ class CreateStatement:
 
     Attributes:
         table: URI of the table's root.
-        columns: Names, types and what else Spark's DDL says of a column: ``NOT NULL``, ``DEFAULT 0``, ``COMMENT 'text'``,
+        columns: Columns as Spark DDL: names, types and clauses such as ``NOT NULL``, ``DEFAULT 0``, ``COMMENT 'text'``,
             ``GENERATED ALWAYS AS (CAST(at AS DATE))``, ``GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1)``.
         partition_by: Names of partition columns.
         cluster_by: Paths of clustering columns, at most four; not together with partition columns.
         properties: Table properties.
-        constraints: CHECK constraints: name to condition.
+        constraints: CHECK constraints: condition by name.
         comment: The table's description.
-        mode: What happens where the table exists.
+        mode: What to do if the table exists.
         dry_run: Check, but commit nothing.
     """
 
@@ -56,14 +56,14 @@ class CreateStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneStatement:
-    """Create a new table on the files of another one, or with ``deep`` on copies of them.
+    """Create a new table on the files of another table, or, with ``deep``, on copies of them.
 
     Attributes:
         table: URI of the new table's root.
         source: The table to clone, and its version.
-        deep: Whether the files are copied, so that the new table outlives its source; otherwise both share them.
-        mode: What happens where the table exists; without ``deep`` only an empty one can be replaced.
-        properties: Table properties that differ from the source's.
+        deep: Whether to copy the files, so that the new table does not depend on the source; otherwise both share them.
+        mode: What to do if the table exists; without ``deep`` only an empty table can be replaced.
+        properties: Table properties that override the source's.
         dry_run: Check, but commit nothing.
     """
 
@@ -84,13 +84,13 @@ class CloneStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertStatement:
-    """Convert a directory of Parquet files to a table, in place; do nothing where the table exists.
+    """Convert a directory of Parquet files to a Delta table, in place; do nothing if it is a table already.
 
     Attributes:
         table: URI of the directory.
-        partition_by: The partition columns with their types, in the order of the directories; None where there are none.
-        infer_partitions: Take the partition columns from the directories instead, all as strings.
-        statistics: Whether to take statistics from the footers.
+        partition_by: The partition columns with their types, in the order of the directory levels; None for no partitioning.
+        infer_partitions: Take the partition columns from the directory names instead, all as strings.
+        statistics: Whether to take statistics from the Parquet footers.
         properties: Table properties.
         dry_run: Check all files, but commit nothing.
     """

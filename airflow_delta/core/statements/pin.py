@@ -1,4 +1,4 @@
-"""Pinning: which version of each of several tables a run reads, decided once for all of its tasks and tries."""
+"""Pinning: decides once which version of each table a run reads, for all of its tasks and retries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALIAS = re.compile(r"\w[\w.-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The version of this number."""
+    """A version, by its number."""
 
     type_name: ClassVar[str] = "version"
     version: Number
@@ -27,7 +27,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """The version that was the latest one at a time: milliseconds since the epoch, or ISO text (UTC where it names no zone)."""
+    """The version that was the latest at a time: milliseconds since the epoch, or ISO text (UTC where it names no zone)."""
 
     type_name: ClassVar[str] = "timestamp"
     timestamp: Time
@@ -38,11 +38,11 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducedBy:
-    """The version that a task run of this package's operators committed; its newest one where it committed several times.
+    """The version that a task run of this package's operators committed; the newest one if it committed several times.
 
     Attributes:
-        logical_date: ISO text of the DAG run's logical date; it or ``run_id`` says which run is meant.
-        map_index: Of a mapped task; None is the newest commit of all its indexes.
+        logical_date: The DAG run's logical date, as ISO text; give either this or ``run_id``.
+        map_index: Index of a mapped task; None is the newest commit over all indexes.
     """
 
     type_name: ClassVar[str] = "produced_by"
@@ -61,7 +61,7 @@ class ProducedBy:
 
     @property
     def record(self) -> dict[str, str | int]:
-        """What stands in the commit, as ``DeltaLog.produced_by`` takes it."""
+        """What the commit records of the task run, as ``DeltaLog.produced_by`` takes it."""
         return {name: value for name, value in asdict(self).items() if value not in {None, ""}}
 
 
@@ -73,11 +73,11 @@ class PinnedTable:
     """One table to pin.
 
     Attributes:
-        alias: Its name within the run.
+        alias: The table's name within the run.
         table: URI of the table's root.
         as_of: Which version; None is the latest.
-        table_id: The id that the table must have at that version; None does not check. It detects a table that was replaced
-            since it was pinned.
+        table_id: The table id expected at that version, which detects that the table was replaced since it was last pinned;
+            None does not check.
     """
 
     type_name: ClassVar[str] = "pinned_table"
@@ -97,13 +97,13 @@ class PinnedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinStatement:
-    """Resolve a version of each table, and protect it from vacuums.
+    """Resolve one version of each table, and protect it from vacuums.
 
     Attributes:
         tables: The tables, with unique aliases.
-        id: Names the pins; the same in all tries of a task run. Letters and digits.
+        id: Id of the pins, letters and digits; the same in all tries of a task run.
         keep_for_hours: Hours after which the pins expire.
-        must_protect: Fail where a pin cannot be written beside its table, instead of reporting it.
+        must_protect: Whether to fail if a pin cannot be written beside its table; otherwise that is only reported.
     """
 
     type_name: ClassVar[str] = "pin"
@@ -126,5 +126,5 @@ class PinStatement:
 
     @property
     def table(self) -> str:
-        """The first table: beside it the job leaves its result, where nothing else is configured."""
+        """The first table; by default the job stores its result beside it."""
         return self.tables[0].table

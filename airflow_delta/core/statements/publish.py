@@ -1,4 +1,4 @@
-"""Staged commits by their handles: publishing them, and discarding them."""
+"""Publishing and discarding staged commits, which handles identify."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from airflow_delta.core.statements.fields import Number, convert_fields, is_temp
 from airflow_delta.core.statements.validation import members, require_text, require_type
 
 Publish = Literal["now", "later"]
-"""Whether a statement commits, or stages its commit to be published by another task."""
+"""Whether a statement commits now, or stages its commit for another task to publish."""
 
 STAGED_KEY = "staged"
-"""Key of a result's details with the handle of what was staged, as a JSON object."""
+"""Key in a result's details of the handle of the staged commit, as a JSON object."""
 PUBLISHED_KEY = "published"
-"""Key of a result's details with what was published: a list in the order of the handles."""
+"""Key in a result's details of what was published: a list, in the order of the handles."""
 
-_ID = re.compile(r"\w[\w-]{0,99}", re.ASCII)  # it is the name of a file, whose bytes are bounded
+_ID = re.compile(r"\w[\w-]{0,99}", re.ASCII)  # used as a file name, whose length is limited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedHandle:
-    """What names a staged commit, in XComs and everywhere else.
+    """Identifies a staged commit, in XComs and everywhere else.
 
     Attributes:
         table: URI of the table's root.
-        id: Of the staged commit; None where the statement had nothing to commit, so that nothing is staged.
-        base_version: The version behind which it holds, where the search for its commit begins; None where it is not known.
-        digest: SHA-256 of what was staged: something else under this id is not published. None does not check.
-        name: The table's name in the catalog, under which it is published there, too; None for a table named by its path.
+        id: Id of the staged commit; None if the statement had nothing to commit, so that nothing is staged.
+        base_version: The version that it is based on; the search for its commit starts after it. None if not known.
+        digest: SHA-256 of what was staged: different content under this id is not published. None does not check.
+        name: The table's name in the catalog, under which it is published as well; None for a table given by its path.
     """
 
     type_name: ClassVar[str] = "staged_handle"
@@ -51,10 +51,10 @@ class StagedHandle:
 
     @classmethod
     def of(cls, value: Any) -> StagedHandle:
-        """The handle that an XCom or its JSON text holds; members that are no field are ignored.
+        """The handle that an XCom or its JSON text holds; unknown members are ignored.
 
         Raises:
-            InvalidStatementError: It is no handle.
+            InvalidStatementError: The value is not a handle.
         """
         if isinstance(value, StagedHandle):
             return value
@@ -74,7 +74,7 @@ class StagedHandle:
 
 
 def staged_handle(value: Any) -> StagedHandle | str | None:
-    """The field of a statement that says what staged version it reads; a template stays as it is. Raises as ``of``."""
+    """The handle in a statement's field ``staged``; a template stays as it is. Raises as ``StagedHandle.of``."""
     return value if value is None or is_template(value) else StagedHandle.of(value)
 
 
@@ -85,10 +85,10 @@ def publishes_later(statement: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishStatement:
-    """Commit what other tasks have staged: first all of it is checked, then each table gets its commit, one after the other.
+    """Commit what other tasks have staged: all staged commits are checked first, then committed one table after the other.
 
     Attributes:
-        handles: What was staged.
+        handles: The handles of the staged commits.
     """
 
     type_name: ClassVar[str] = "publish"
@@ -99,7 +99,7 @@ class PublishStatement:
 
     @property
     def table(self) -> str:
-        """The first table: beside it the job leaves its result, where nothing else is configured."""
+        """The first table; by default the job stores its result beside it."""
         return self.handles[0].table
 
 
@@ -108,7 +108,7 @@ class DiscardStatement:
     """Drop what other tasks have staged: it can no longer be published, and its files are deleted.
 
     Attributes:
-        handles: What was staged.
+        handles: The handles of the staged commits.
     """
 
     type_name: ClassVar[str] = "discard"
@@ -119,7 +119,7 @@ class DiscardStatement:
 
     @property
     def table(self) -> str:
-        """The first table: beside it the job leaves its result, where nothing else is configured."""
+        """The first table; by default the job stores its result beside it."""
         return self.handles[0].table
 
 

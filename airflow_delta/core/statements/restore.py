@@ -1,4 +1,4 @@
-"""RESTORE: the table is restored to an earlier version or timestamp."""
+"""RESTORE: restores a table to an earlier version or time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from airflow_delta.core.statements.validation import require_point, require_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStatement:
-    """Restore a table to an earlier version or timestamp, as one commit; the versions in between stay in its history.
+    """Restore a table to an earlier version or time, in one commit; the versions in between stay in its history.
 
     Attributes:
         table: URI of the table's root.
-        version: The version to come back.
-        timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text.
-        ignore_missing_files: Leave out files that are gone, instead of refusing.
-        dry_run: Report which files would come and go, but commit nothing.
+        version: The version to restore.
+        timestamp: Or its time: milliseconds since the epoch, or ISO 8601 text.
+        ignore_missing_files: Leave out files that no longer exist, instead of failing.
+        dry_run: Report which files would be added and removed, but commit nothing.
     """
 
     type_name: ClassVar[str] = "restore"

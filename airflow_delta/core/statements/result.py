@@ -9,7 +9,7 @@ from typing import Any
 from airflow_delta.core.foreign_values import json_value
 
 NO_TABLE = -1
-"""Version of a table that does not exist yet: the first commit is the next one."""
+"""The version of a table that does not exist yet; the first commit makes version 0."""
 
 _LISTS = ("conflicts", "sources", "warnings")
 _KINDS: Mapping[str, type] = {
@@ -31,19 +31,19 @@ class OperationResult:
 
     Attributes:
         table: URI of the table's root.
-        version: The version that holds the result: the commit's, or the one read when nothing was committed.
-        read_version: The version the result was computed from; -1 when the statement made the table.
+        version: The version that the statement committed, or the one that it read if nothing was committed.
+        read_version: The version that the result was computed from; -1 if the statement created the table.
         operation: Delta's name of the operation, such as ``MERGE``.
         committed: Whether the table's log holds a commit of this statement.
-        dry_run: Whether it was a dry run: nothing was changed.
-        already_committed: Whether that commit was there before: an earlier or a duplicate attempt of the task made it.
-        metrics: Delta's names of operation metrics to numbers (or text).
-        conflicts: The commits that won a race against this one and were got past, oldest first; JSON values, see
-            ``CommitResult``, with ``lost_ms``, the milliseconds of the attempt, where it was made again.
-        attempts: How often the statement was computed or its commit attempted.
-        sources: The versions that were read, as ``{"table": ..., "version": ...}``: with them the result can be made again.
+        dry_run: Whether this was a dry run, which changes nothing.
+        already_committed: Whether an earlier or a duplicate attempt of the task had already made the commit.
+        metrics: Numbers (or text) by Delta's names of operation metrics.
+        conflicts: The concurrent commits that this one overcame, oldest first, as JSON values, see ``CommitResult``; if the
+            statement had to run again, ``lost_ms`` is the time that the lost attempt took, in milliseconds.
+        attempts: How often the statement was computed or its commit was tried.
+        sources: The versions that were read, as ``{"table": ..., "version": ...}``, from which the result can be reproduced.
         details: What the operation reports beyond numbers, such as the findings of a health check; JSON values.
-        warnings: What failed behind the commit, such as the checkpoint that was due; the commit stands.
+        warnings: What failed after the commit, such as a checkpoint that was due; the commit stands.
     """
 
     table: str
@@ -61,15 +61,15 @@ class OperationResult:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The result as a JSON object, by field names."""
+        """The result as a JSON object, with the field names as keys."""
         return {field.name: json_value(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> OperationResult:
-        """The result that ``to_json`` described; fields of a later version of the package are ignored.
+        """The result that ``to_json`` wrote; fields added by a later version of the package are ignored.
 
         Raises:
-            ValueError: A field is not of its kind.
+            ValueError: A field has a value of the wrong type.
         """
         known = {field.name: document[field.name] for field in fields(cls) if field.name in document}
         for name, kind in _KINDS.items():

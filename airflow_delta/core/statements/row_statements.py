@@ -16,13 +16,13 @@ from airflow_delta.core.statements.validation import expectations, require_text,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteStatement:
-    """Delete rows, as one commit.
+    """Delete rows, in one commit.
 
     Attributes:
         table: URI of the table's root.
         where: Which rows: Spark SQL over the table's columns; None is all of them.
-        dry_run: Count, but commit nothing.
-        publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees it before.
+        dry_run: Count the rows, but commit nothing.
+        publish: ``later`` stages the commit, and a ``PublishStatement`` makes it; until then no reader sees it.
     """
 
     type_name: ClassVar[str] = "delete"
@@ -40,15 +40,15 @@ class DeleteStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateStatement:
-    """Update rows, as one commit.
+    """Update rows, in one commit.
 
     Attributes:
         table: URI of the table's root.
-        assignments: Column to Spark SQL over the row as it was.
+        assignments: Spark SQL over the row before the update, by column.
         where: Which rows: Spark SQL over the table's columns; None is all of them.
         expect: Checks on the updated rows.
         dry_run: Plan and check, but commit nothing.
-        publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees it before.
+        publish: ``later`` stages the commit, and a ``PublishStatement`` makes it; until then no reader sees it.
     """
 
     type_name: ClassVar[str] = "update"
@@ -75,5 +75,5 @@ class UpdateStatement:
         object.__setattr__(self, "assignments", MappingProxyType(dict(self.assignments)))
 
     def __deepcopy__(self, memo: object) -> UpdateStatement:
-        """Itself: Airflow 3.0 copies whole DAGs, and a mapping proxy cannot be copied."""
+        """Returns itself: Airflow 3.0 deep-copies DAGs, and a mapping proxy cannot be copied."""
         return self

@@ -52,21 +52,21 @@ TableStatement = (
     | ManifestStatement
     | ExpectStatement
 )
-"""A statement about one table, which can be one of several."""
+"""A statement about one table, which may be part of a sequence."""
 
 STATEMENTS_KEY = "statements"
-"""Key of the result's details: the result of each statement, by name."""
+"""Key in the result's details of the results of the single statements, by name."""
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceStatement:
-    """Run statements in order, each as its own commit or none; the first that fails ends them.
+    """Run statements in order, each with its own commit or none; stop at the first that fails.
 
     Attributes:
-        statements: What to do.
-        names: By which people know them, one for each; ``"0"``, ``"1"`` and so on when empty.
+        statements: The statements.
+        names: A name for each statement, shown to people; ``"0"``, ``"1"`` and so on when empty.
     """
 
     type_name: ClassVar[str] = "sequence"

@@ -19,16 +19,16 @@ _IN_MODULE = re.compile(r"[\w.]+:[\w.]+")
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """A Delta table, read at one version; without version and timestamp the latest when the job starts.
+    """A Delta table, read at one version; without version and timestamp, the latest one when the job starts.
 
-    Where that is the statement's own target, the rows are of the version that the commit is computed from: what was read counts
-    as read by the transaction, and is read again when another writer has changed it meanwhile.
+    If it is the statement's own target, the rows are those of the version that the commit is based on: the transaction records
+    what was read, and reads it again if another writer has changed it meanwhile.
 
     Attributes:
         table: URI of the table's root.
         version: Version to read.
         timestamp: Read the version of this time: milliseconds since the epoch, or ISO 8601 text. Not with ``version``.
-        staged: Read the table as it will be once this is published: the handle of what is staged, or its JSON text. Not with
+        staged: Read the table as it will be once a staged commit is published: the commit's handle, or its JSON text. Not with
             ``version`` or ``timestamp``.
     """
 
@@ -49,7 +49,7 @@ class TableSource:
 
     @property
     def version_number(self) -> int | None:
-        """The version as a number, or None for no pin. Raises ``InvalidStatementError`` for text that is not a number."""
+        """The version as an int; None if none is set. Raises ``InvalidStatementError`` for text that is not a number."""
         if isinstance(self.version, str):
             raise InvalidStatementError(
                 statement="TableSource", detail=f"the version {self.version!r} of {self.table} is not a number"
@@ -59,14 +59,14 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """Files that Spark reads: CSV, JSON, Parquet and other formats installed on the cluster.
+    """Files that Spark reads: CSV, JSON, Parquet and other formats that the cluster supports.
 
     Attributes:
         path: URI of a file, a folder or a glob.
         format: Spark's name of the format, such as ``csv``.
-        options: The reader's options.
-        schema: Columns as Spark DDL (``"a INT, b STRING"``); None lets Spark infer it from the files: of CSV all as texts,
-            without the option ``inferSchema``.
+        options: Options of Spark's reader.
+        schema: Columns as Spark DDL (``"a INT, b STRING"``); None lets Spark infer them from the files. For CSV all are strings
+            then, unless the option ``inferSchema`` is set.
     """
 
     type_name: ClassVar[str] = "files"
@@ -89,8 +89,8 @@ class SqlSource:
     """The rows of a Spark SQL query over named views.
 
     Attributes:
-        query: One SELECT.
-        views: View name to its source.
+        query: A single SELECT.
+        views: The source of each view, by view name.
     """
 
     type_name: ClassVar[str] = "sql"
@@ -115,15 +115,15 @@ class SqlSource:
 class PythonSource:
     """The rows of the DataFrame that a Python function returns, which the job calls as ``function(spark, **arguments)``.
 
-    ``PythonSource.of`` makes it of a function. The function may be called again after a conflict, and in each retry: all
-    that it does should be the DataFrame.
+    ``PythonSource.of`` makes one from a function. The function may be called again after a conflict and in each retry, so it
+    should do nothing but build the DataFrame.
 
     Attributes:
         function: Name of the function in ``code``; without code ``module:function``, which the driver imports.
-        arguments: Parameter name to a table or files, which arrive as DataFrames, or to a value that JSON has.
-        code: The function's text, from ``def`` on.
-        file: Where the text stands, for tracebacks; where it has moved to is no difference between two sources.
-        line: Line of ``def`` in that file.
+        arguments: By parameter name a table or files, which the function gets as DataFrames, or a JSON value.
+        code: The source of the function, from ``def`` on.
+        file: The file that contains the source, for tracebacks; not compared between sources, as a file may move.
+        line: Line number of ``def`` in that file.
     """
 
     type_name: ClassVar[str] = "python"
@@ -152,14 +152,14 @@ class PythonSource:
 
     @classmethod
     def of(cls, function: Callable[..., Any] | str, /, **arguments: Any) -> Self:
-        """The rows that a function returns for these arguments.
+        """The source made of a function and its arguments.
 
         Args:
-            function: A function, which travels as its text; or ``module:function``, which the driver must be able to import.
+            function: A function, which is sent as source text; or ``module:function``, which the driver must be able to import.
             **arguments: Tables, files and values.
 
         Raises:
-            InvalidStatementError: The function cannot travel, or does not take these arguments.
+            InvalidStatementError: The function cannot be sent as source text, or does not take these arguments.
         """
         if not isinstance(function, str):
             check_call(function, arguments)
@@ -167,7 +167,7 @@ class PythonSource:
 
     @classmethod
     def without_arguments(cls, function: Callable[..., Any] | str) -> Self:
-        """As ``of``, of a function whose arguments are not known yet."""
+        """As ``of``, for a function whose arguments are not known yet."""
         if isinstance(function, str):
             return cls(function)
         text = FunctionText.of(function)
@@ -175,7 +175,7 @@ class PythonSource:
 
 
 def _argument(name: str, value: Any) -> Any:
-    """The argument, whose lists are tuples; raises ``InvalidStatementError`` where JSON has no such value."""
+    """The argument, with lists as tuples; raises ``InvalidStatementError`` if it is neither a source nor a JSON value."""
     if value is None or isinstance(value, bool | int | float | str | TableSource | FileSource):
         return value
     if isinstance(value, list | tuple):

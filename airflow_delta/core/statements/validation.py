@@ -1,4 +1,4 @@
-"""The checks that several statements share, one named validator each."""
+"""Checks shared by several statements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_delta.core.statements.fields import is_template, shortened
 
 
 def require_text(statement: str, name: str, value: Any) -> None:
-    """Raise ``InvalidStatementError`` unless the value is text with something in it."""
+    """Raise ``InvalidStatementError`` unless the value is a text that is not blank."""
     if not isinstance(value, str) or not value.strip():
         wanted = "a text with something in it" if isinstance(value, str) else "a text"
         raise InvalidStatementError(statement=statement, detail=f"{name} must be {wanted}, found {shortened(value)}")
@@ -29,7 +29,7 @@ def require_type(statement: str, name: str, value: Any, types: Any) -> None:
 
 
 def whole_number(statement: str, name: str, value: Any) -> int:
-    """The value, be it Python's or NumPy's. Raises ``InvalidStatementError`` unless it is a whole number."""
+    """The value as an int, whether Python's or NumPy's. Raises ``InvalidStatementError`` unless it is a whole number."""
     try:
         return index(value)
     except TypeError:
@@ -38,13 +38,13 @@ def whole_number(statement: str, name: str, value: Any) -> int:
 
 
 def require_texts(value: object, *names: str) -> None:
-    """Raise ``InvalidStatementError`` unless these attributes of a value are texts with something in them."""
+    """Raise ``InvalidStatementError`` unless these attributes of the value are texts that are not blank."""
     for name in names:
         require_text(type(value).__name__, name, getattr(value, name))
 
 
 def require_mapping(statement: str, name: str, value: Any) -> None:
-    """Raise ``InvalidStatementError`` unless the value maps texts to texts, or a template may yet render to such a mapping."""
+    """Raise ``InvalidStatementError`` unless the value maps texts to texts, or may render to such a mapping."""
     if is_template(value):
         return
     if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
@@ -52,17 +52,17 @@ def require_mapping(statement: str, name: str, value: Any) -> None:
 
 
 def require_point(statement: str, version: Any, timestamp: Any) -> None:
-    """Raise ``InvalidStatementError`` unless either a version or a time says which version of a table is meant."""
+    """Raise ``InvalidStatementError`` unless exactly one of version and timestamp is given."""
     if (version is None) == (timestamp is None):
         raise InvalidStatementError(statement=statement, detail="give either a version or a timestamp")
 
 
 def members(statement: str, name: str, values: Any) -> tuple[Any, ...]:
-    """The members of a list, in its order.
+    """The members of a list, in order.
 
     Raises:
-        InvalidStatementError: It is anything else. A mapping would lose half of what it says; a set has another order in each
-            process, so that a retry would not recognize its statement.
+        InvalidStatementError: The value is not a list. A mapping would lose its values, and a set has a different order in each
+            process, so that a retry would not recognize its own statement.
     """
     if isinstance(values, set | frozenset):
         detail = f"{name} must be a list, found the set {shortened(values)}, whose order differs from process to process"
@@ -73,7 +73,7 @@ def members(statement: str, name: str, values: Any) -> tuple[Any, ...]:
 
 
 def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empty: bool = False) -> tuple[str, ...]:
-    """The texts; a single one needs no list. Raises ``InvalidStatementError`` for none, unless that may be, and for others."""
+    """The texts as a tuple; a single text needs no list. Raises ``InvalidStatementError`` for other values, or if empty."""
     listed = (values,) if isinstance(values, str) else members(statement, name, values)
     if not listed and not may_be_empty:
         raise InvalidStatementError(statement=statement, detail=f"{name} must not be empty")
@@ -83,7 +83,7 @@ def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empt
 
 
 def expectations(statement: str, values: Iterable[Expectation | str] | Expectation | str) -> tuple[Expectation, ...]:
-    """The expectations of a statement; a plain text is one, and a single one needs no list."""
+    """The expectations of a statement; a plain text counts as one, and a single one needs no list."""
     listed = (values,) if isinstance(values, Expectation | str) else members(statement, "expect", values)
     for expectation in listed:
         require_type(statement, "an expectation", expectation, (Expectation, str))
@@ -91,11 +91,11 @@ def expectations(statement: str, values: Iterable[Expectation | str] | Expectati
 
 
 def one_of(alternatives: Iterable[str]) -> str:
-    """The alternatives as an error lists them: ``a, b or c``."""
+    """The alternatives as an error message lists them: ``a, b or c``."""
     *others, last = alternatives
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def _described(kind: Any) -> str:
-    """What a value of a type is called."""
+    """The name of a type in error messages."""
     return {str: "a text", Real: "a number", Mapping: "a mapping", NoneType: "None"}.get(kind, f"{kind.__name__}(...)")

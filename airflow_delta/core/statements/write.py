@@ -19,9 +19,9 @@ from airflow_delta.core.user_metadata import check_user_metadata
 class WriteMode(StrEnum):
     """What happens to existing rows.
 
-    ``CREATE`` fails where there is a table. ``CREATE_OR_REPLACE`` puts a new one in its place: columns, partitioning,
-    clustering and properties are those of the statement, and only the history stays. ``DYNAMIC_OVERWRITE`` drops the rows of
-    those partitions that new rows come into; of a table without partitions, all.
+    ``CREATE`` fails if the table exists. ``CREATE_OR_REPLACE`` replaces it: columns, partitioning, clustering and properties
+    are those of the statement, and only the history is kept. ``DYNAMIC_OVERWRITE`` replaces the rows of those partitions that
+    receive new rows; without partition columns, all rows.
     """
 
     APPEND = "append"
@@ -37,29 +37,30 @@ _MADE_ANEW = (WriteMode.CREATE, WriteMode.CREATE_OR_REPLACE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStatement:
-    """Write the rows of a source, as one commit; the first write creates the table.
+    """Write the rows of a source, in one commit; the first write creates the table.
 
     Attributes:
         table: URI of the table's root.
         source: The rows.
-        mode: What happens to the rows that are there.
-        replace_where: Spark SQL over the table's columns: the rows that are replaced; every written row must fulfil it. Where
-            partition columns alone decide it, no file is opened.
-        partition_by: Partition columns when the table is made; must equal the table's where it exists, or be empty.
+        mode: What happens to existing rows.
+        replace_where: Spark SQL over the table's columns: the rows to replace; every written row must satisfy it. If it uses
+            only partition columns, no existing file is read.
+        partition_by: Partition columns of a new table; for an existing table either empty or equal to its own.
         cluster_by: Paths of clustering columns, likewise; not together with partition columns.
-        merge_schema: Whether columns that only the rows have are added to the table, at any depth; types get wider where the
-            table lets them.
-        overwrite_schema: Whether the table gets the columns and the partitioning of the rows; only with the mode ``overwrite``.
-        by_position: Whether the first column of the rows is the table's first, and so on, whatever they are called: as INSERT
-            INTO of SQL has it; likewise the members of structs. There must be a table, and as many columns as it has; with
-            ``merge_schema`` there may be more, which keep their names.
+        merge_schema: Whether to add columns to the table, at any depth, that only the rows have; types are widened if the table
+            allows it.
+        overwrite_schema: Whether the table takes the columns and the partitioning of the rows; only with the mode
+            ``overwrite``.
+        by_position: Whether to match columns by position rather than by name, as SQL's INSERT INTO does; also inside structs.
+            The table must exist, and the rows must have as many columns; with ``merge_schema`` they may have more, which keep
+            their names.
         expect: Checks on the rows to be written.
-        properties: Table properties when the table is made.
-        txn: Name of an application and a number of its own that grows with each of its writes: a write whose number is not
-            greater than the table's last one for that application commits nothing.
-        user_metadata: Text that the commit carries for people; at most 100,000 characters.
+        properties: Table properties, if the write creates the table.
+        txn: Application id and version, an ever growing number: a write commits nothing if its number is not greater than the
+            last one that the table has recorded for that application.
+        user_metadata: Text for people, stored in the commit; at most 100,000 characters.
         dry_run: Check, but commit nothing.
-        publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees its rows before.
+        publish: ``later`` stages the commit, and a ``PublishStatement`` makes it; until then no reader sees its rows.
     """
 
     type_name: ClassVar[str] = "write"
@@ -105,7 +106,7 @@ class WriteStatement:
 
 
 def _txn(given: Any) -> tuple[str, int] | None:
-    """The application and its number, which a rendered template gives as text."""
+    """The application id and its version; a rendered template may give the version as text."""
     if given is None or is_template(given):
         return given
     app_id, version = given if isinstance(given, tuple | list) and len(given) == 2 else (None, -1)  # noqa: PLR2004

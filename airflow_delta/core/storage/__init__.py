@@ -1,1 +1,1 @@
-"""The only package that touches files."""
+"""Storage access: the only package of the core that opens files."""

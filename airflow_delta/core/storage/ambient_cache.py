@@ -1,4 +1,4 @@
-"""The cache on disk that a process was started with, by its environment; none unless a folder is named."""
+"""The disk cache that a process's environment configures; none unless a folder is named."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 def ambient_cache() -> DiskCache | None:
-    """The cache that the environment names; None without one.
+    """The cache that the environment configures; None without one.
 
     Raises:
-        InvalidStatementError: A variable has no meaning.
+        InvalidStatementError: A variable has an invalid value.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:

@@ -9,23 +9,23 @@ from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
 from airflow_delta.core.storage.object_answers import UNREPEATED, ObjectContent, ObjectPage
 
 _GONE, _DELETED = 404, 300
-_ONCE = {"retry_total": 0}  # azure-core would repeat each request for a minute
+_ONCE = {"retry_total": 0}  # azure-core itself would repeat each request for a minute
 
 
 class AzureLogStore(FsspecLogStore):
-    """A ``LogStore`` over adlfs. A create is an upload with ``If-None-Match: *``."""
+    """A ``LogStore`` over adlfs. A file is created by an upload with ``If-None-Match: *``."""
 
     deleted_at_once = 256
     repeats = UNREPEATED
 
     async def _get(self, key: str) -> ObjectContent:
-        # What follows its first part is of the same version, or an error.
+        # The parts after the first one are of the same version, or the download fails.
         answer = await self._container.download_blob(key, **_ONCE)
         content = await answer.readall()
         return ObjectContent(content=content, size=len(content), version=_quoted(answer.properties.etag))
 
     async def _get_tail(self, key: str, length: int) -> ObjectContent:
-        properties = await self._blob(key).get_blob_properties(**_ONCE)  # Azure has no ranges from the end
+        properties = await self._blob(key).get_blob_properties(**_ONCE)  # Azure does not support suffix ranges
         size, version = properties.size, _quoted(properties.etag)
         start = max(size - length, 0)
         content = await self._get_range(key, start, size - start, version) if size else b""
@@ -84,5 +84,5 @@ class AzureLogStore(FsspecLogStore):
 
 
 def _quoted(etag: str | None) -> str:
-    """The tag as a header has it: a listing leaves out the quotation marks."""
+    """The ETag as a header has it; listings omit the quotation marks."""
     return f'"{etag.strip(chr(34))}"' if etag else ""

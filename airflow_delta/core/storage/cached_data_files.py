@@ -1,7 +1,7 @@
-"""Footers of data files, and where that is wanted the files themselves, from this machine's disk.
+"""Caches footers of data files, and optionally whole data files, on this machine's disk.
 
-Beside ``caching_log_store``: data files are read by Arrow's filesystems, on workers too. Which version a file is its store says
-when the file is opened, so that each opening takes that one request. Filesystems that say nothing of versions are not cached.
+Complements ``caching_log_store``: data files are read through Arrow's filesystems, also on workers. When a file is opened, the
+store reports its version, so each opening costs that one request. Filesystems that report no version are not cached.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from airflow_delta.core.storage.cached_object import CachedObject, version_key
 from airflow_delta.core.storage.disk_cache import DiskCache
 from airflow_delta.core.storage.object_streams import RangeReader
 
-_FOOTER_BYTES = 64 << 10  # what readers of Parquet request first, from the end
+_FOOTER_BYTES = 64 << 10  # what Parquet readers request first, from the end
 _OBJECT_STORES = (pafs.S3FileSystem, pafs.GcsFileSystem, pafs.AzureFileSystem)
 _INSTALLATION = ("scheme", "endpoint_override", "account_name", "blob_storage_authority")
 
 
 def footer_source(filesystem: pafs.FileSystem, path: str, source: pa.NativeFile) -> pa.NativeFile:
-    """What to read the footer of an open file from: its end on disk, or the file itself where there is no cache for it."""
+    """The source to read an open file's footer from: its end on disk, or the file itself if it is not cached."""
     return _from_disk(ambient_cache(), filesystem, path, source)
 
 
 def cached_file(filesystem: pafs.FileSystem, path: str, source: pa.NativeFile) -> pa.NativeFile:
-    """What to read an open file from: its parts on disk, or the file itself where data files are not cached."""
+    """The source to read an open file from: its parts on disk, or the file itself if data files are not cached."""
     cache = ambient_cache()
     return _from_disk(cache if cache is not None and cache.keeps_files else None, filesystem, path, source)
 
@@ -43,7 +43,7 @@ def _from_disk(cache: DiskCache | None, filesystem: pafs.FileSystem, path: str, 
         content: bytes = source.read_at(length, start)
         return content
 
-    # Arrow's reads do not name a version. So the time goes in too, as an ETag of S3 can come back, with what it stands for.
+    # Arrow's reads cannot name a version. The time is included because an ETag of S3 recurs with the same content.
     version = f"{said['ETag']} {said.get('Last-Modified', '')}"
     size = source.size()
     key = version_key((filesystem.type_name, *_installation(filesystem), path), version, size)
@@ -52,7 +52,7 @@ def _from_disk(cache: DiskCache | None, filesystem: pafs.FileSystem, path: str, 
 
 
 def _installation(filesystem: pafs.FileSystem) -> list[str]:
-    """Which installation of the service it is: buckets of two may have one name. No credentials."""
+    """Identifies the installation of the service, as two may have buckets of the same name. Without credentials."""
     _, arguments = filesystem.__reduce__()
     options: dict[str, Any] = next((argument for argument in arguments if isinstance(argument, dict)), {})
     return [f"{name}={options[name]}" for name in _INSTALLATION if options.get(name)]

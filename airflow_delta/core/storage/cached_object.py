@@ -1,4 +1,4 @@
-"""One version of an object, of which the parts that were read once lie on disk."""
+"""One version of an object, whose parts are kept on disk once read."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _PIECE = 1 << 20  # bytes
 
 
 def version_key(place: Sequence[Any], version: str, size: int) -> str:
-    """The key of one version of the object at this place."""
+    """The cache key of one version of the object at this place."""
     return json.dumps([*place, version, size])
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class CachedObject:
-    """Reads by range: what is not on disk is fetched, in as few requests as it has gaps, and kept there.
+    """Reads by range; parts that are not on disk are fetched with one request per gap, and kept.
 
-    The last bytes are a piece of their own, since many files are read no further; those before come in pieces of 1 MiB.
+    The last bytes form a piece of their own, because only the end of many files is ever read; those before are pieces of 1 MiB.
 
     Attributes:
-        cache: Where pieces lie.
-        key: ``version_key``: it stands for these bytes and no others.
-        size: Bytes of the object.
-        end_size: Bytes of the last piece, if there are so many.
-        fetch: Reads from the store, start and length; raises if the object is another version by now.
+        cache: Holds the pieces.
+        key: As of ``version_key``; identifies exactly this content.
+        size: Size of the object, in bytes.
+        end_size: Size of the last piece in bytes, if the object is that long.
+        fetch: Reads from the store (start, length); raises if the object has another version now.
     """
 
     cache: DiskCache
@@ -36,7 +36,7 @@ class CachedObject:
     size: int
     end_size: int
     fetch: Callable[[int, int], bytes]
-    _last: tuple[int, bytes] = field(default=(-1, b""), init=False)  # reads that go on within a piece are common
+    _last: tuple[int, bytes] = field(default=(-1, b""), init=False)  # sequential reads within a piece are common
 
     @property
     def _end_start(self) -> int:
@@ -47,11 +47,11 @@ class CachedObject:
         return self._kept(self._end_start, self.size)
 
     def keep_end(self, content: bytes) -> None:
-        """Keep the last piece, which came by another way."""
+        """Keep the last piece, which was read in another way."""
         self.cache.put(self._piece_key(self._end_start), content)
 
     def read_at(self, start: int, length: int) -> bytes:
-        """So many bytes, all of which the object has."""
+        """Exactly ``length`` bytes from ``start``; the object must be long enough."""
         pieces = list(self._pieces(start, start + length))
         found = [self._kept(*piece) for piece in pieces]
         parts: list[bytes] = []
@@ -70,7 +70,7 @@ class CachedObject:
         return whole[start - first : start - first + length]
 
     def _pieces(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Where the pieces begin and end that hold the bytes between."""
+        """Start and end of the pieces that cover this range."""
         for position in range(start // _PIECE * _PIECE, min(end, self._end_start), _PIECE) if start < self._end_start else ():
             yield position, min(position + _PIECE, self._end_start)
         if end > max(start, self._end_start):

@@ -1,9 +1,9 @@
-"""A table whose log files, once read, lie on this machine's disk.
+"""A table's store that keeps log files on this machine's disk once they were read.
 
-Only files that are never changed once they are there are kept (commits, checkpoints with their sidecars, compacted commits,
-checksums), and as versions: what lies on disk is the content of one version that the store has named. Which version a path has
-now is what the latest listing said, if that was a moment ago; a listing comes before all else when a table is opened or looked
-at, so that a log that is known takes no other request. Else one request finds it out.
+Only files that never change are kept (commits, checkpoints with their sidecars, compacted commits, checksums), by version: an
+entry is the content of one version that the store has reported. The current version of a path is taken from the latest listing
+if that is recent; opening or refreshing a table starts with a listing, so for a log that is cached nothing else is requested.
+Otherwise one request finds the version.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from airflow_delta.core.storage.object_answers import ObjectContent
 from airflow_delta.core.storage.object_streams import RangeReader
 
 _NEVER_CHANGED = re.compile(r"_delta_log/(\d{20}\..+|_sidecars/[^/]+\.parquet)")
-_A_MOMENT = 30.0  # seconds
+_A_MOMENT = 30.0  # seconds for which a listing counts as recent
 
 ReadRange: TypeAlias = Callable[[int, int], bytes]
 
 
 class VersionedLogStore(LogStore, Protocol):
-    """A ``LogStore`` that knows versions of files; those of its listings, too, are of the one kind."""
+    """A ``LogStore`` that reports versions of files; those in its listings have the same form."""
 
     @property
     def scope(self) -> tuple[str, ...]:
-        """What the table's root is called in the whole world: paths below equal ones are the same files."""
+        """A globally unique name of the table's root: paths below equal scopes are the same files."""
         ...
 
     def fetch(self, path: str) -> ObjectContent:
@@ -42,34 +42,34 @@ class VersionedLogStore(LogStore, Protocol):
         ...
 
     def fetch_end(self, path: str) -> ObjectContent:
-        """Its last ``END_BYTES``. Raises ``FileNotFoundError``."""
+        """The last ``END_BYTES`` bytes of the file. Raises ``FileNotFoundError``."""
         ...
 
     def fetch_range(self, path: str, start: int, length: int, version: str) -> bytes:
-        """A part of it. Raises ``OSError`` if it has another version by now."""
+        """A range of the file. Raises ``OSError`` if it has another version now."""
         ...
 
 
 @dataclass(slots=True)
 class _Listing:
-    """What a listing has shown so far of files that are never changed; each version was that of the path after ``began``."""
+    """What a listing has shown so far of files that never change; each version was current at some time after ``began``."""
 
     began: float
     files: dict[str, FileStatus] = field(default_factory=dict)
 
 
 class CachingLogStore(LogStoreLayer):
-    """A ``LogStore`` before another one: see the module. Safe between threads, as the other one is."""
+    """A ``LogStore`` in front of another one: see the module. Thread-safe, if the other one is."""
 
     _store: VersionedLogStore
 
     def __init__(self, store: VersionedLogStore, cache: DiskCache, *, now: Callable[[], float] = time.monotonic) -> None:
-        """``now``: seconds from any start."""
+        """``now`` returns seconds since any fixed time."""
         super().__init__(store)
         self._cache = cache
         self._now = now
         self._listing = _Listing(now())
-        self._changed_here: set[str] = set()  # of these, an earlier listing must not be believed
+        self._changed_here: set[str] = set()  # for these, an earlier listing is out of date
 
     def read(self, path: str) -> bytes:
         """The whole content."""
@@ -96,7 +96,7 @@ class CachingLogStore(LogStoreLayer):
             if end is not None:
                 return _reader(listed.size, end, version.read_at)
         found = self._store.fetch_end(path)
-        if not found.version:  # an empty file, or a store that does not say it
+        if not found.version:  # an empty file, or a store that does not report versions
             return _reader(found.size, found.content, self._fetch(path, found.version))
         version = self._version(path, found.version, found.size)
         version.keep_end(found.content)
@@ -107,7 +107,7 @@ class CachingLogStore(LogStoreLayer):
         return self._store.exists(path)
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """Create the file in one step, or leave the storage as it was."""
+        """Create the file atomically, or leave the storage unchanged."""
         self._will_change(path)
         self._store.write_if_absent(path, content)
 
@@ -117,12 +117,12 @@ class CachingLogStore(LogStoreLayer):
         self._store.write(path, content)
 
     def open_output(self, path: str) -> BinaryIO:
-        """A stream whose content becomes the file when it is closed."""
+        """A stream whose content becomes the file on close."""
         self._will_change(path)
         return self._store.open_output(path)
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The files right below ``directory`` from the name ``start`` on."""
+        """The files directly below ``directory``, from the name ``start`` on."""
         listing = self._listing = _Listing(self._now())
         for status in self._store.list_from(directory, start):
             if status.version and _is_never_changed(status.path):
@@ -140,7 +140,7 @@ class CachingLogStore(LogStoreLayer):
         self._store.delete(noted())
 
     def _listed(self, path: str) -> FileStatus | None:
-        """The file as the latest listing showed it a moment ago."""
+        """The file as the latest listing showed it, if that is recent."""
         listing = self._listing
         is_known = path not in self._changed_here and self._now() - listing.began <= _A_MOMENT
         return listing.files.get(path) if is_known else None

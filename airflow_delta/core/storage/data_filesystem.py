@@ -1,4 +1,4 @@
-"""From a URI to the filesystem of data files: the one place that maps schemes, and the options of fsspec to those of Arrow."""
+"""Maps a URI to the filesystem of data files; the only place that translates schemes, and fsspec's options to Arrow's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_delta.core.storage.table_uri import local_path, scheme_of
 
 _HADOOP = ("hdfs", "viewfs")
 
-# Names of fsspec's storage options, and what Arrow calls them.
+# fsspec's names of storage options, and Arrow's.
 _S3 = {
     "key": "access_key",
     "username": "access_key",
@@ -28,33 +28,33 @@ _S3 = {
 }
 _S3_CLIENT = {"aws_access_key_id": "access_key", "aws_secret_access_key": "secret_key", "aws_session_token": "session_token"}
 _AZURE = ("account_name", "account_key", "sas_token", "client_id", "client_secret", "tenant_id")
-# What concerns fsspec alone: Arrow does without.
+# Options that only fsspec needs.
 _NOT_FOR_ARROW = frozenset(
     {ALLOW_UNSAFE, "asynchronous", "blocksize", "block_size", "cache_regions", "cache_timeout", "consistency"}
     | {"default_block_size", "default_cache_type", "default_fill_cache", "fixed_upload_size", "listings_expiry_time"}
     | {"assume_container_exists", "max_concurrency", "max_paths", "skip_instance_cache", "use_listings_cache"}
 )
-_GOOGLE_PATIENCE = timedelta(seconds=20)  # else Arrow tries for 15 minutes, also where there are no credentials
+_GOOGLE_PATIENCE = timedelta(seconds=20)  # by default Arrow retries for 15 minutes, even without credentials
 _AMBIENT_GOOGLE = (None, "google_default", "cache", "cloud")
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)  # Arrow requires an expiry of the token; the service enforces the real one
 
 
 class _ArrowCannotError(Exception):
-    """Arrow's own filesystem does not take these options; fsspec's does."""
+    """Arrow's own filesystem does not support these options; fsspec's does."""
 
 
 def data_filesystem(uri: str, storage_options: Mapping[str, Any] | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-    """The filesystem of the file or table at ``uri``, and the path there; nothing in the URI is percent-decoded.
+    """The filesystem of the file or table at ``uri``, and the path in it; nothing in the URI is percent-decoded.
 
-    Arrow's own filesystem wherever the options allow it: it is in the pyarrow of every worker. Otherwise fsspec's.
+    Arrow's own filesystem if it supports the options, as every worker has it with pyarrow; otherwise fsspec's.
 
     Args:
         uri: A local path, or a URI of ``file``, ``s3``/``s3a``/``s3n``, ``gs``/``gcs``, ``abfs``/``abfss``/``az`` or ``hdfs``.
-        storage_options: As fsspec's filesystem of that service takes them; without any, those of the environment
+        storage_options: As fsspec's filesystem of that service takes them. Without any, those of the environment
             (``ambient_options``), else the ambient credentials.
 
     Raises:
-        UnsupportedStorageError: There is no filesystem for the scheme, it cannot be used here, or not with these options.
+        UnsupportedStorageError: There is no filesystem for the scheme, or it cannot be used here or with these options.
         InvalidStatementError: The URI names no bucket.
     """
     scheme = scheme_of(uri)
@@ -118,7 +118,7 @@ def _gcs_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         return {**names, "anonymous": True}
     if token in _AMBIENT_GOOGLE:
         return names
-    if isinstance(token, str) and token.startswith("ya29."):  # how Google's access tokens begin
+    if isinstance(token, str) and token.startswith("ya29."):  # Google's access tokens begin like this
         return {**names, "access_token": token, "credential_token_expiration": _NEVER}
     raise _ArrowCannotError
 
@@ -139,7 +139,7 @@ def _azure_arguments(location: ObjectLocation, options: Mapping[str, Any]) -> di
 
 
 def _connected(connection_string: str) -> tuple[dict[str, str], str | None]:
-    """The account, its credentials and the URL of its blobs, as an Azure connection string says them."""
+    """The account, its credentials and the URL of its blob service, from an Azure connection string."""
     parts = dict(part.partition("=")[::2] for part in connection_string.split(";") if part.strip())
     known = {"AccountName": "account_name", "AccountKey": "account_key", "SharedAccessSignature": "sas_token"}
     names = {known[name]: value for name, value in parts.items() if name in known}
@@ -150,7 +150,7 @@ def _connected(connection_string: str) -> tuple[dict[str, str], str | None]:
 
 
 def _azure_authority(host: str | None, account: str) -> dict[str, str]:
-    """Where Arrow finds the services of blobs and of directories; emulators serve both, at a path named like the account."""
+    """Arrow's options for the hosts of the blob and dfs services; emulators serve both, under a path named like the account."""
     if not host:
         return {}
     scheme, _, authority = host.rpartition("://")

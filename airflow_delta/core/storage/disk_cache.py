@@ -1,8 +1,8 @@
-"""Content of objects on the local disk, kept from one process to the next, within a bound that all of them keep together.
+"""A cache of object content on the local disk, shared by all processes, with a common size limit.
 
-The folder belongs to this user alone: what others may have put there is not looked at. An entry appears by one rename, carries
-a checksum of its key and content, and is removed where the two do not agree. No failure of the cache is one of its user: what
-cannot be kept is read from the store again.
+The folder must belong to this user alone; others' files in it are ignored. An entry appears by one rename, carries a checksum
+of key and content, and is removed if the checksum is wrong. Failures of the cache never fail its caller: content that cannot be
+cached is read from the store again.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from airflow_delta.core.errors import InvalidStatementError
 _logger = logging.getLogger(__name__)
 
 _CHECKSUM_BYTES = 4
-"""CRC-32: against disks and power cuts, no one else can write here; a stronger one takes a quarter of the time of a reader."""
+"""CRC-32, against disks and power cuts: only this user can write here, and a stronger one takes a quarter of a read."""
 _ENTRY = re.compile(r"[0-9a-f]{64}")
-_UNFINISHED = ".part"  # one at a time: its writer holds the ledger
+_UNFINISHED = ".part"  # at most one exists, as its writer holds the ledger's lock
 _LEDGER = "ledger"
-"""Bytes of all entries, or more, never less: counted before they are there. Who holds its lock may write into the folder."""
+"""Bytes of all entries, or more, never fewer: an entry is counted before it is written. Writers must hold its lock."""
 _LEDGER_DIGITS = 20
-_PATIENCE = 0.1  # seconds for the lock; a stopped process may hold it for ever
+_PATIENCE = 0.1  # seconds to wait for the lock, which a stopped process may hold forever
 _PAUSE = 0.001
-_BLOCK = 4096  # an entry takes so many bytes of a disk, or a multiple
-_KEPT = 7 / 8  # of the bound, after entries were removed: so that not each new one is a reason to look at all
-_LARGEST = 1 / 4  # of the bound, a single entry
+_BLOCK = 4096  # disk space per entry is a multiple of this, in bytes
+_KEPT = 7 / 8  # fraction of the limit kept after eviction, so that not every new entry evicts
+_LARGEST = 1 / 4  # largest entry, as a fraction of the limit
 _SAME_USE = 60.0  # seconds
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -43,18 +43,18 @@ _warned: set[tuple[str, str]] = set()
 
 
 class _UnusableFolderError(OSError):
-    """The folder is not this user's alone."""
+    """The folder does not belong to this user alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskCache:
-    """Entries by keys that stand for one content each. Safe among threads and processes, however these end.
+    """Content by keys, each of which stands for one fixed content. Safe for threads and processes, even if they are killed.
 
     Attributes:
-        folder: An absolute path. Created with mode 0700 when the first entry is kept; one that is there already is used only if
-            it belongs to this user and no other can enter it.
-        most_bytes: Bound of all entries together; those not used for longest are removed.
-        keeps_files: Whether it is meant for whole data files too, not only for log files and footers.
+        folder: An absolute path. Created with mode 0700 when the first entry is kept; an existing folder is only used if it
+            belongs to this user and other users cannot enter it.
+        most_bytes: Limit of all entries together; the least recently used are removed.
+        keeps_files: Whether to cache whole data files, too, not only log files and footers.
     """
 
     folder: str
@@ -70,7 +70,7 @@ class DiskCache:
             )
 
     def get(self, key: str, size: int) -> bytes | None:
-        """The content of so many bytes that was kept under the key; None where there is none, or no longer a whole one."""
+        """The content of ``size`` bytes under the key; None if it is missing or damaged."""
         try:
             with self._opened() as folder:
                 return _content(folder, key, size)
@@ -81,7 +81,7 @@ class DiskCache:
             return None
 
     def put(self, key: str, content: bytes) -> None:
-        """Keep the content, unless the folder cannot take it now."""
+        """Store the content, unless the folder cannot take it now."""
         size = _CHECKSUM_BYTES + len(content)
         if _on_disk(size) > self.most_bytes * _LARGEST:
             return
@@ -95,7 +95,7 @@ class DiskCache:
 
     @contextmanager
     def _opened(self, *, create: bool = False) -> Iterator[int]:
-        """The folder itself: whatever is put in its place meanwhile, this one was checked."""
+        """The checked folder itself, as a file descriptor, even if its path is replaced meanwhile."""
         if create and not os.path.isdir(self.folder):  # noqa: PTH112 - it stays a text
             os.makedirs(os.path.dirname(self.folder), exist_ok=True)  # noqa: PTH103, PTH120
             with suppress(FileExistsError):
@@ -113,7 +113,7 @@ class DiskCache:
             os.close(folder)
 
     def _make_room(self, folder: int, ledger: int, size: int) -> None:
-        """Count the new entry in, and remove old ones where it would be one too many."""
+        """Count the new entry, and remove old ones if the limit would be exceeded."""
         digits = os.pread(ledger, _LEDGER_DIGITS, 0)
         known = int(digits) if len(digits) == _LEDGER_DIGITS and digits.isdigit() else None
         if known is None or known + size > self.most_bytes:
@@ -121,7 +121,7 @@ class DiskCache:
         os.pwrite(ledger, b"%0*d" % (_LEDGER_DIGITS, known + size), 0)
 
     def _warn(self, error: OSError) -> None:
-        """Once for each reason: the work goes on without the cache."""
+        """Warn once for each reason; work goes on without the cache."""
         reason = str(error) if isinstance(error, _UnusableFolderError) else f"{type(error).__name__} {error.strerror}"
         if (self.folder, reason) not in _warned:
             _warned.add((self.folder, reason))
@@ -189,7 +189,7 @@ def _is_there(folder: int, name: str, size: int) -> bool:
 
 
 def _evict(folder: int, *, most: int, kept: int) -> int:
-    """Remove what dead writers left and, of more bytes than ``most``, the entries not used for longest; the bytes left."""
+    """Remove leftovers of killed writers and, above ``most`` bytes, the least recently used entries; returns the bytes left."""
     entries: list[tuple[int, int, str]] = []
     with os.scandir(folder) as found:
         for entry in found:
@@ -213,7 +213,7 @@ def _evict(folder: int, *, most: int, kept: int) -> int:
 
 @contextmanager
 def _locked(folder: int) -> Iterator[int | None]:
-    """The ledger, for this thread alone, until the process ends at the latest; None if others keep it too long."""
+    """The ledger, locked for this thread until the process ends at the latest; None if others hold the lock too long."""
     import fcntl  # noqa: PLC0415 - not on Windows
 
     ledger = os.open(_LEDGER, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
@@ -232,6 +232,6 @@ def _locked(folder: int) -> Iterator[int | None]:
         try:
             yield ledger
         finally:
-            fcntl.flock(ledger, fcntl.LOCK_UN)  # closing leaves it to a process that was forked meanwhile
+            fcntl.flock(ledger, fcntl.LOCK_UN)  # closing alone would leave the lock to a child process forked meanwhile
     finally:
         os.close(ledger)

@@ -1,9 +1,9 @@
-"""From the log's name of a file to the file, which must lie where the table may read.
+"""Resolves the path of a file in the log, and checks that the table may read it.
 
-Whoever may write below one table may write anything into its log, and a job that reads the table has rights elsewhere. So a
-path is followed only below the table's root, below a prefix that the reader allows, and below the sources of a shallow clone.
-What the log says of its sources proves nothing. Proof is a file beside the source, which only a writer of the source can have
-put there: ``shallow_clone`` does (``core/operations/clone_sources.py``).
+Anyone who can write below a table can write anything into its log, and a job that reads the table may have access to other
+data. So a path is followed only below the table's root, below prefixes that the reader allows, and below the sources of a
+shallow clone. What the log says about its sources proves nothing. The proof is a file beside the source, which only a writer of
+the source can have created, as ``shallow_clone`` does (``core/operations/clone_sources.py``).
 
 Protocol: PROTOCOL.md, "Add File and Remove File": a path is a URI, percent-encoded once, relative to the root unless it has a
 scheme or begins with a slash.
@@ -30,22 +30,22 @@ from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.storage.table_uri import ABSOLUTE, is_relative
 
 CLONE_SOURCES = "_airflow_delta/clone_sources.json"
-"""Below a shallow clone: a JSON list of the roots of the tables whose files it shares. It counts where these agree."""
+"""Path below a shallow clone of a JSON list: the roots of its source tables. An entry counts if the source confirms it."""
 
 _MOST_BYTES = 1 << 16
 _MOST_SOURCES = 16
 _SUSPICIOUS = rf"{ABSOLUTE}|\.\.|%2[eE]|\x00|%00"
-# Dot segments, with slashes of either kind, encoded or not: no writer needs them, and each layer resolves them its own way.
+# Dot segments, with slashes of either kind, encoded or not: no writer needs them, and layers resolve them differently.
 _UP = r"(^|[/\\]|%2[fF]|%5[cC])(\.|%2[eE])(\.|%2[eE])($|[/\\]|%2[fF]|%5[cC])|\x00|%00"
 
 
 def clone_record(clone: Place) -> str:
-    """The file below a source that says that this clone may read the source's files."""
+    """The file below a source that confirms that this clone may read the source's files."""
     return f"_airflow_delta/clones/{hashlib.sha256(f'{clone.volume}{clone.path}'.encode()).hexdigest()[:32]}.json"
 
 
 class FileLocator:
-    """Finds the files of one table."""
+    """Locates the files of one table."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class FileLocator:
         """Nothing is opened yet.
 
         Args:
-            data_filesystem: ``LogStore.data_filesystem``, or ``TableFilesystems``, which other processes can take too. Called
-                for each file, as keys of a storage may end; it has to be cheap while nothing has changed.
+            data_filesystem: ``LogStore.data_filesystem``, or a ``TableFilesystems``, which can be sent to other processes.
+                Called for each file, as storage credentials may expire; it must be cheap while nothing has changed.
             table_uri: The table's root.
-            allowed_prefixes: URIs of the places outside of it that may be read.
+            allowed_prefixes: URIs outside of the root that may be read.
         """
         self._data_filesystem = data_filesystem
         self._table = table_uri
@@ -68,12 +68,12 @@ class FileLocator:
 
     @classmethod
     def from_store(cls, store: LogStore) -> FileLocator:
-        """That of a table's store."""
-        return cls(store.data_filesystem, store.table_uri, getattr(store, "allowed_prefixes", ()))  # a store of a user's own
+        """The locator for a table's store."""
+        return cls(store.data_filesystem, store.table_uri, getattr(store, "allowed_prefixes", ()))  # user's stores may lack it
 
     @property
     def root(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        """The table's own filesystem, and its root there."""
+        """The table's own filesystem, and the root in it."""
         return self._data_filesystem(None)
 
     @cached_property
@@ -82,7 +82,7 @@ class FileLocator:
         return Place.from_uri(self._table)
 
     def __call__(self, path: str) -> tuple[pyarrow.fs.FileSystem, str]:
-        """The filesystem, and the path there, of a file that the log names by ``path``.
+        """The filesystem, and the path in it, of a file that the log names ``path``.
 
         Raises:
             PathOutsideTableError: The file lies where this table may not read.
@@ -101,12 +101,12 @@ class FileLocator:
         return filesystem, place
 
     def check(self, paths: pa.ChunkedArray) -> None:
-        """Return if all these paths of the log lie where this table may read; links to files show when a file is opened.
+        """Return if the table may read all these paths of the log; a link to a file is only noticed when the file is opened.
 
-        Columnar: Python sees each directory outside of the root once.
+        Uses Arrow: only one Python object is made for each directory outside of the root.
 
         Raises:
-            PathOutsideTableError: One of them does not.
+            PathOutsideTableError: The table may not read one of them.
         """
         paths = paths.filter(pc.match_substring_regex(paths, _SUSPICIOUS))
         upward = paths.filter(pc.match_substring_regex(paths, _UP))
@@ -120,7 +120,7 @@ class FileLocator:
                     self(path)
 
     def _may_read(self, uri: str) -> bool:
-        """Whether the absolute path leads below the root, an allowed prefix or a source of this clone."""
+        """Whether the absolute path is below the root, an allowed prefix or a source of this clone."""
         try:
             place = Place.from_uri(uri)
         except InvalidStatementError:
@@ -129,7 +129,7 @@ class FileLocator:
         return known or any(source.holds(place) for source in self.sources.values())
 
     def _leads_to_readable(self, file: str) -> bool:
-        """Whether the local file, or the one that links lead to, lies where this table may read."""
+        """Whether the local file, or the one that links lead to, is one that this table may read."""
         parent, _, name = file.rpartition("/")
         directory = self._directories.get(parent)
         if directory is None:
@@ -145,7 +145,7 @@ class FileLocator:
 
     @cached_property
     def sources(self) -> dict[str, Place]:
-        """The roots of the tables that say themselves that this one is their clone; only those in its own bucket are read."""
+        """The roots of the tables that confirm that this table is their clone; only those in its own bucket are read."""
         filesystem, root = self.root
 
         def read() -> bytes:
@@ -165,7 +165,7 @@ class FileLocator:
         return {uri: place for uri in named if (place := self._agreeing(uri)) is not None}
 
     def _agreeing(self, source: str) -> Place | None:
-        """The root of this source, if it says that this table is its clone."""
+        """The root of this source, if it confirms that this table is its clone; else None."""
         try:
             place = Place.from_uri(source)
         except InvalidStatementError:

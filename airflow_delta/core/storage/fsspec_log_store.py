@@ -1,4 +1,4 @@
-"""The common base of the stores of S3, GCS and Azure: fsspec connects, the requests of the log are our own."""
+"""The common base of the stores for S3, GCS and Azure: connects through fsspec, but sends the log's requests itself."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from airflow_delta.core.storage.table_filesystems import TableFilesystems
 _logger = logging.getLogger(__name__)
 
 END_BYTES = 1 << 20
-"""Bytes that come with the first request: a Parquet footer, or a whole small file."""
+"""Bytes that the first request returns: a Parquet footer, or a whole small file."""
 
-_AT_ONCE = 64 << 20  # bytes: larger files are sent in parts
-_CREATES = Backoff(tries=8)  # some ten seconds: a conflict ends when the other request does
+_AT_ONCE = 64 << 20  # bytes above which a file is uploaded in parts
+_CREATES = Backoff(tries=8)  # about ten seconds in total: a conflict ends when the other request does
 
 _proven: dict[tuple[str, ...], bool] = {}
 _proven_lock = threading.Lock()
@@ -44,15 +44,15 @@ Answer = TypeVar("Answer")
 class FsspecLogStore(ABC):
     """A ``LogStore`` over an object store with conditional create.
 
-    A create is one conditional request. That the store honors the condition is checked once for each bucket and process, before
-    the first create. Nothing that was listed is remembered. Requests without an answer are sent again where that does no harm;
-    else they are the caller's to clear up, as only the log shows whose commit is there.
+    A file is created by one conditional request. Before the first create, once for each bucket and process, it is verified that
+    the store honors the condition. Listings are not cached. Requests without an answer are repeated if that is harmless;
+    otherwise the caller must find out what happened, as only the log shows whose commit exists.
     """
 
     deleted_at_once: int
-    """How many objects go in one request."""
+    """How many objects one request deletes."""
     repeats: Backoff = Backoff(tries=3)
-    """For requests that may be repeated, and that the service's package repeats itself."""
+    """For repeatable requests, which the service's own package repeats as well."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class FsspecLogStore(ABC):
         Args:
             uri: The table's root.
             storage_options: As fsspec's filesystem of the service takes them, and ``allow_unsafe``.
-            allowed_prefixes: URIs of the places outside of the root from which the table's files may be read.
-            reads: For requests that may be repeated; ``repeats`` unless given.
-            creates: For creates that the service puts off.
+            allowed_prefixes: URIs outside of the root from which the table's files may be read.
+            reads: Pauses between repeatable requests; ``repeats`` when None.
+            creates: Pauses between creates that the service postpones.
 
         Raises:
             InvalidStatementError: The URI names no bucket.
-            UnsupportedStorageError: The service's package is not installed, or does not take the options.
+            UnsupportedStorageError: The service's package is not installed, or does not accept the options.
         """
         location = ObjectLocation.from_uri(uri)
         if location is None:
@@ -93,14 +93,14 @@ class FsspecLogStore(ABC):
         """The table's root as the user wrote it, without a trailing slash."""
         return self._table_uri
 
-    # -- what a log requests
+    # -- LogStore
 
     def read(self, path: str) -> bytes:
         """The whole content."""
         return self.fetch(path).content
 
     def open_input(self, path: str) -> BinaryIO:
-        """The file for random reads; its last MiB comes with this request."""
+        """The file for random reads; the first request also returns its last MiB."""
         end = self.fetch_end(path)
 
         def read_range(start: int, length: int) -> bytes:
@@ -109,7 +109,7 @@ class FsspecLogStore(ABC):
         return cast("BinaryIO", RangeReader(read_range, size=end.size, tail=end.content))
 
     def exists(self, path: str) -> bool:
-        """Whether the object is there now."""
+        """Whether the object exists now."""
         try:
             self._read(path, self._head, self._key(path))
         except FileNotFoundError:
@@ -117,18 +117,18 @@ class FsspecLogStore(ABC):
         return True
 
     def status(self, path: str) -> FileStatus | None:
-        """The object as a listing would show it now: by a listing, because services report times less exactly elsewhere."""
+        """The object as a listing shows it now; uses a listing, because other requests report times less precisely."""
         directory, _, name = path.rpartition("/")
         first = next(self.list_from(directory, name), None)
         return first if first and first.path == path else None
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """Create the object by one conditional request; of racing writers exactly one returns.
+        """Create the object by one conditional request; of concurrent writers exactly one succeeds.
 
         Raises:
-            FileExistsError: The path is held; possibly by this very call.
-            OSError: Whether the object is there is unknown.
-            StorageAccessError: The service refuses. Nothing was written, as far as its last answer shows.
+            FileExistsError: The object exists; perhaps this very call created it.
+            OSError: It is unknown whether the object exists.
+            StorageAccessError: The service denies access. Nothing was written, as far as its last answer shows.
             UnsupportedStorageError: The service ignores the condition. Nothing was written.
         """
         if self._options.get(ALLOW_UNSAFE):
@@ -144,59 +144,59 @@ class FsspecLogStore(ABC):
         self._ask(path, self._put, self._key(path), content)
 
     def open_output(self, path: str) -> BinaryIO:
-        """A stream that is uploaded when it is closed; it lies on the local disk until then."""
+        """A stream that is uploaded on close; until then its content is on the local disk."""
         return WholeUpload(partial(self._upload, path))
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The objects right below ``directory`` from the name ``start`` on: the service is requested no earlier ones."""
+        """The objects directly below ``directory``, from the name ``start`` on; the service is not asked for earlier ones."""
         for status, name in self._list(directory, start, nested=False):
             if "/" not in name and name >= start:
                 yield status
 
     def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
-        """Every object below ``directory`` from ``start`` on: the service is requested no earlier ones."""
+        """Every object below ``directory`` from ``start`` on; the service is not asked for earlier ones."""
         return (status for status, name in self._list(directory, start, nested=True) if name >= start)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete the objects, many with one request; those already gone are no error."""
+        """Delete the objects, many per request; missing ones are ignored."""
         keys = (self._key(path) for path in paths)
         while some := list(islice(keys, self.deleted_at_once)):
             self._read("", self._delete, some)
 
     @property
     def allowed_prefixes(self) -> tuple[str, ...]:
-        """The places outside of the root from which the table's files may be read."""
+        """URIs outside of the root from which the table's files may be read."""
         return self._allowed_prefixes
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
-        """As they were given."""
+        """The options as given."""
         return self._options
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """Arrow's filesystem of the table's data files, or of another file, and the path there: see ``TableFilesystems``."""
+        """Arrow's filesystem of the table's data files, or of another file, and the path in it: see ``TableFilesystems``."""
         return self._data_filesystems(uri)
 
-    # -- the same, with versions
+    # -- reads with versions
 
     @property
     def scope(self) -> tuple[str, ...]:
-        """The installation of the service, and the place of the root there: two tables have the same only if they are one."""
+        """The installation of the service, and the root's place in it: equal only for the same table."""
         return self._location.service, self._endpoint, self._location.container, self._location.key
 
     def fetch(self, path: str) -> ObjectContent:
-        """The whole object, and which version it is."""
+        """The whole object with its version."""
         return self._read(path, self._get, self._key(path))
 
     def fetch_end(self, path: str) -> ObjectContent:
-        """Its last ``END_BYTES`` likewise."""
+        """The last ``END_BYTES`` bytes of the object with its version."""
         return self._read(path, self._end_of, self._key(path))
 
     def fetch_range(self, path: str, start: int, length: int, version: str) -> bytes:
-        """A part of it. Raises ``OSError`` if it is another version by now."""
+        """A range of the object. Raises ``OSError`` if it has another version now."""
         return self._read(path, self._get_range, self._key(path), start, length, version)
 
-    # -- what each service does in its own way; keys are whole, names of containers are not in them
+    # -- implemented for each service; keys are complete, without the container's name
 
     @abstractmethod
     async def _get(self, key: str) -> ObjectContent:
@@ -204,15 +204,15 @@ class FsspecLogStore(ABC):
 
     @abstractmethod
     async def _get_tail(self, key: str, length: int) -> ObjectContent:
-        """The last so many bytes of the object."""
+        """The last ``length`` bytes of the object."""
 
     @abstractmethod
     async def _get_range(self, key: str, start: int, length: int, version: str) -> bytes:
-        """A part of the object, if it still is this one."""
+        """A range of the object, if it still has this version."""
 
     @abstractmethod
     async def _head(self, key: str) -> None:
-        """Return if the object is there; one request."""
+        """Return if the object exists, else raise; one request."""
 
     @abstractmethod
     async def _put(self, key: str, content: bytes) -> None:
@@ -220,51 +220,51 @@ class FsspecLogStore(ABC):
 
     @abstractmethod
     async def _put_file(self, key: str, file: Path) -> None:
-        """The same with a large local file, in parts; the object appears with the last one."""
+        """Create or replace the object from a large local file, in parts; it appears with the last part."""
 
     @abstractmethod
     async def _create(self, key: str, content: bytes) -> None:
-        """Create the object unless it is there, by one conditional request."""
+        """Create the object unless it exists, by one conditional request."""
 
     @abstractmethod
     async def _page(self, prefix: str, start: str, *, nested: bool, rest: Any) -> ObjectPage:
-        """Objects whose keys begin with ``prefix``, from the name ``start`` on or a little earlier.
+        """One page of a listing: objects whose keys begin with ``prefix``, from the name ``start`` on or a little before.
 
         Args:
             prefix: Ends in a slash, or is empty.
-            start: What follows the prefix in the first key wanted.
-            nested: Whether objects with a slash after the prefix are wanted.
-            rest: What the former page said.
+            start: The part after the prefix of the first key wanted.
+            nested: Whether to include objects with a slash after the prefix.
+            rest: Continuation of the previous page; None for the first.
         """
 
     @abstractmethod
     async def _delete(self, keys: list[str]) -> None:
-        """Delete so many objects at once."""
+        """Delete these objects, at most ``deleted_at_once``, together."""
 
     @property
     @abstractmethod
     def _endpoint(self) -> str:
-        """Which installation of the service this is."""
+        """Identifies the installation of the service."""
 
-    # -- in common
+    # -- shared implementation
 
     async def _end_of(self, key: str) -> ObjectContent:
         try:
             return await self._get_tail(key, END_BYTES)
         except Exception as error:
-            if meaning_of(error) is Meaning.EMPTY:  # an object without bytes has no last ones
+            if meaning_of(error) is Meaning.EMPTY:  # an empty object has no last bytes
                 return ObjectContent(content=b"", size=0, version="")
             raise
 
     def _list(self, directory: str, start: str, *, nested: bool) -> Iterator[tuple[FileStatus, str]]:
-        """Each object and its name below the directory."""
+        """Each object, with its name below the directory."""
         root = f"{self._location.key}/" if self._location.key else ""
         below = f"{directory.strip('/')}/" if directory.strip("/") else ""
         rest: Any = None
         while True:
             page = self._read(directory, partial(self._page, nested=nested, rest=rest), root + below, start)
             for key, size, modification_time, version in page.objects:
-                if not key.endswith("/"):  # that is how some tools mark a directory
+                if not key.endswith("/"):  # some tools mark directories this way
                     yield FileStatus(key[len(root) :], size, modification_time, version), key[len(root + below) :]
             rest = page.rest
             if rest is None:
@@ -277,7 +277,7 @@ class FsspecLogStore(ABC):
             self._ask(path, self._put_file, self._key(path), file)
 
     def _create_or_wait(self, path: str, content: bytes) -> None:
-        """Create the object; while another request for the same name is in progress, wait for its end."""
+        """Create the object; if another request for the same name is in progress, wait until it ends."""
         for number in self._creates.numbers():
             try:
                 self._ask(path, self._create, self._key(path), content)
@@ -288,7 +288,7 @@ class FsspecLogStore(ABC):
                 return
 
     def _prove_that_creates_exclude(self) -> None:
-        """Return if a second create of one object fails here; checked once for each bucket and process."""
+        """Return if creating an existing object fails here; verified once for each bucket and process."""
         place = (self._location.service, self._endpoint, self._location.container)
         with _proven_lock:
             proven = _proven.get(place)
@@ -315,18 +315,18 @@ class FsspecLogStore(ABC):
         finally:
             try:
                 self.delete([probe])
-            except (OSError, StorageAccessError) as error:  # it does no harm where it lies
+            except (OSError, StorageAccessError) as error:  # a leftover object does no harm
                 _logger.warning("%s: could not delete %s: %s", self._table_uri, probe, error)
         return False
 
     def _key(self, path: str) -> str:
-        """The key of the object; a path that would leave the table is a mistake of the caller."""
+        """The key of the object; raises for a path outside of the table, which is a bug in the caller."""
         if path.startswith("/") or ".." in path.split("/"):
             raise ValueError(f"{path!r} is not a path below {self._table_uri}")
         return f"{self._location.key}/{path}" if self._location.key else path
 
     def _read(self, path: str, request: Callable[..., Awaitable[Answer]], *arguments: Any) -> Answer:
-        """The answer to a request that may be repeated, and is while there is no answer."""
+        """The answer to a repeatable request, which is repeated while there is no answer."""
         for number in self._reads.numbers():
             try:
                 return self._ask(path, request, *arguments)
@@ -344,18 +344,19 @@ class FsspecLogStore(ABC):
 
         Raises:
             FileNotFoundError: The object does not exist.
-            FileExistsError: The object was not created: it is there.
-            BlockingIOError: Nothing was done, as another writer writes the object right now.
+            FileExistsError: The object was not created, because it exists.
+            BlockingIOError: Nothing was done, because another writer is writing the object right now.
             OSError: No answer that shows what was done.
-            StorageAccessError: The service refuses.
-            UnsupportedStorageError: The service does not know a part of the request, or no client is made of the options.
+            StorageAccessError: The service denies access.
+            UnsupportedStorageError: The service does not support a part of the request, or the options do not make a valid
+                client.
         """
         try:
             return sync(self._filesystem.loop, request, *arguments)
         except UnsupportedStorageError:
             raise
         except Exception as error:  # noqa: BLE001 - each service has its own tree of errors
-            raise self._translated(path, error) from None  # the texts of the original may show secrets
+            raise self._translated(path, error) from None  # the original texts may contain secrets
 
     def _translated(self, path: str, error: Exception) -> Exception:
         secrets = secrets_of(self._options)

@@ -19,9 +19,9 @@ _OBJECTS = "b/{}/o"
 
 
 class GcsLogStore(FsspecLogStore):
-    """A ``LogStore`` over gcsfs. A create is an upload with ``ifGenerationMatch=0``."""
+    """A ``LogStore`` over gcsfs. A file is created by an upload with ``ifGenerationMatch=0``."""
 
-    deleted_at_once = 100  # requests under way at one time: the JSON interface deletes one object with each
+    deleted_at_once = 100  # concurrent requests: the JSON API deletes one object per request
     repeats = UNREPEATED
 
     async def _get(self, key: str) -> ObjectContent:
@@ -50,7 +50,7 @@ class GcsLogStore(FsspecLogStore):
         await self._post(key, content, ifGenerationMatch="0")
 
     async def _page(self, prefix: str, start: str, *, nested: bool, rest: Any) -> ObjectPage:
-        # Not ``updated``: that is the time of the metadata, which a lifecycle rule moves when it changes the storage class.
+        # Not ``updated``, the time of the metadata, which changes when a lifecycle rule changes the storage class.
         fields = "nextPageToken,items(name,size,timeCreated,generation)"
         delimiter = None if nested else "/"
         _, content = await self._call(
@@ -80,14 +80,14 @@ class GcsLogStore(FsspecLogStore):
         return content, headers
 
     async def _post(self, key: str, content: bytes, **condition: str) -> None:
-        # Not gcsfs' upload in several parts: its fixed boundary between them can occur in a file.
+        # Not gcsfs' multipart upload, whose fixed boundary may occur in a file.
         place = f"{self._filesystem._location}/upload/storage/v1/{_OBJECTS}"  # noqa: SLF001 - the same
         headers = {"Content-Type": "application/octet-stream"}
         await self._call("POST", place, uploadType="media", name=key, data=content, headers=headers, **condition)
 
     async def _call(self, method: str, place: str, *keys: str, **arguments: Any) -> Any:
         request = type(self._filesystem)._request  # noqa: SLF001 - gcsfs says it nowhere else
-        if method != "POST":  # it may be repeated: without gcsfs' own six tries, with a traceback in the log at their end
+        if method != "POST":  # repeatable, but without gcsfs' six tries, which log a traceback in the end
             request = inspect.unwrap(request)
         try:
             _, headers, _, content = await request(

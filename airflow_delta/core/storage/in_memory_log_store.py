@@ -1,4 +1,4 @@
-"""A table that lives in this process: for tests, ours and the users'."""
+"""A table in this process's memory: for tests, ours and users'."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_delta.core.storage.log_store_filesystem import log_store_filesystem
 
 
 class InMemoryLogStore:
-    """A ``LogStore`` over a dictionary; safe between threads."""
+    """A ``LogStore`` over a dictionary; thread-safe."""
 
     def __init__(
         self, table_uri: str = "memory://table", *, clock: Clock = system_clock, allowed_prefixes: Iterable[str] = ()
@@ -56,23 +56,23 @@ class InMemoryLogStore:
         return FileStatus(path, len(found[0]), found[1]) if found else None
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """Create the file in one step; of racing writers exactly one returns."""
+        """Create the file atomically; of concurrent writers exactly one succeeds."""
         with self._lock:
             if path in self._files:
                 raise FileExistsError(path)
             self._files[path] = (bytes(content), self._clock())
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or replace the file in one step."""
+        """Create or replace the file atomically."""
         with self._lock:
             self._files[path] = (bytes(content), self._clock())
 
     def open_output(self, path: str) -> BinaryIO:
-        """A stream whose content becomes the file when it is closed."""
+        """A stream whose content becomes the file on close."""
         return _WholeFile(self, path)
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The files right below ``directory`` from the name ``start`` on, in the order of their names."""
+        """The files directly below ``directory``, from the name ``start`` on, sorted by name."""
         prefix = f"{directory.rstrip('/')}/" if directory else ""
         for status in sorted(self.list_all(directory), key=lambda status: status.path):
             name = status.path.removeprefix(prefix)
@@ -89,28 +89,28 @@ class InMemoryLogStore:
                 yield FileStatus(path, len(content), modification_time)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete the files; those already gone are no error."""
+        """Delete the files; missing ones are ignored."""
         with self._lock:
             for path in paths:
                 self._files.pop(path, None)
 
     @property
     def allowed_prefixes(self) -> tuple[str, ...]:
-        """The places outside of the root from which the table's files may be read."""
+        """URIs outside of the root from which the table's files may be read."""
         return self._allowed_prefixes
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
-        """None are needed."""
+        """Empty, as none are needed."""
         return {}
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """Arrow's filesystem of the table's data files, or of another file, and the path there."""
+        """Arrow's filesystem of the table's data files, or of another file, and the path in it."""
         return (log_store_filesystem(self), "") if uri is None else data_filesystem(uri)
 
 
 class _WholeFile(io.BytesIO):
-    """Becomes the file when it is closed; a stream that is dropped unclosed leaves nothing."""
+    """Becomes the file on close; a stream that is dropped without being closed leaves nothing."""
 
     def __init__(self, store: InMemoryLogStore, path: str) -> None:
         super().__init__()

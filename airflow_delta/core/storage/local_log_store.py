@@ -1,4 +1,4 @@
-"""A table on a filesystem of this machine (or mounted into it)."""
+"""A table on a local (or locally mounted) filesystem."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from airflow_delta.core.storage.table_uri import local_path, scheme_of
 from airflow_delta.core.storage.temporary_file import TemporaryFile
 
 _NOT_SYNCED = ".crc"
-"""Checksums only help, so a power cut may take them: waiting for the disk would double the time of a commit."""
+"""Version checksums are not synced: losing one is harmless, and syncing would double the time of a commit."""
 
 _LOG_DIRECTORY = "_delta_log"
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
-"""What says that there is no file: of a name longer than any file's, and of a link in a circle, too."""
+"""Errors that mean that a file does not exist; includes names that are too long, and circular links."""
 
 
 class LocalLogStore:
     """A ``LogStore`` over plain files.
 
-    The exclusive create is a hard link to a complete, synced temporary file: it fails when the name is held, and no reader ever
-    sees part of the content. Filesystems without hard links (some FUSE and SMB mounts) get ``O_EXCL`` instead, which is as
-    exclusive, but lets a reader see a file that is still being written: until it is whole it begins with ``UNFINISHED``, so
-    that no reader takes a part of it for all, and it can be deleted should its writer have died.
+    A file is created as a hard link to a complete, synced temporary file: that fails if the name is taken, and readers never
+    see partial content. On filesystems without hard links (some FUSE and SMB mounts) ``O_EXCL`` is used, which is just as
+    exclusive, but shows the file while it is still being written: until complete it begins with ``UNFINISHED``, so that readers
+    recognize it, and it can be deleted if its writer has died.
 
-    What this process may not do, and a full disk, are typed errors (``StorageAccessError``, ``StorageFullError``): whatever was
-    requested was not done.
+    Missing permissions and a full disk raise typed errors (``StorageAccessError``, ``StorageFullError``): then nothing was
+    done.
     """
 
     def __init__(self, table_uri: str, *, allowed_prefixes: Iterable[str] = ()) -> None:
@@ -74,7 +74,7 @@ class LocalLogStore:
             return _status(self._locate(path), path)
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """Create the file in one step; of racing writers exactly one returns."""
+        """Create the file atomically; of concurrent writers exactly one succeeds."""
         is_synced = not path.endswith(_NOT_SYNCED)
         with self._refusals():
             target = self._locate_text(path)
@@ -91,23 +91,23 @@ class LocalLogStore:
                         raise
                     _write_exclusively(Path(target), content)
             finally:
-                with suppress(OSError):  # a vacuum finds it; the file is there, or the first error is the one to be seen
+                with suppress(OSError):  # a vacuum will delete it; the file exists, or the first error matters more
                     os.unlink(temporary)  # noqa: PTH108 - see _locate_text
-        if is_synced:  # outside: whatever fails now, the file is there
+        if is_synced:  # outside of the block: from here on the file exists, whatever fails
             _sync_directory(Path(target).parent)
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or replace the file in one step."""
+        """Create or replace the file atomically."""
         with self._refusals(), self.open_output(path) as stream:
             stream.write(content)
 
     def open_output(self, path: str) -> BinaryIO:
-        """A stream whose content becomes the file when it is closed."""
+        """A stream whose content becomes the file on close."""
         with self._refusals():
             return _WholeFile.beside(self._locate(path))
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The files right below ``directory`` from the name ``start`` on; a status is requested when its turn comes."""
+        """The files directly below ``directory``, from the name ``start`` on; each status is requested when it is yielded."""
         where = self._locate(directory)
         try:
             with self._refusals(), os.scandir(where) as entries:
@@ -121,7 +121,7 @@ class LocalLogStore:
                 yield status
 
     def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory`` from ``start`` on; links to directories are neither followed nor taken for files."""
+        """Every file below ``directory`` from ``start`` on; links to directories are neither followed nor listed as files."""
         pending = [directory.rstrip("/")]
         first = f"{pending[0]}/{start}" if pending[0] and start else start
         while pending:
@@ -134,7 +134,7 @@ class LocalLogStore:
                 continue
             for entry in found:
                 path = f"{prefix}{entry.name}"
-                if path < first[: len(path)]:  # and so is all below it
+                if path < first[: len(path)]:  # so does everything below it
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(path)
@@ -142,7 +142,7 @@ class LocalLogStore:
                     yield status
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete the files; those already gone are no error, and those behind a link to a directory are not the table's."""
+        """Delete the files; missing ones are ignored, as are those behind a link to a directory, which are not the table's."""
         root = self._root.resolve()
         linked: dict[Path, bool] = {}
         for path in paths:
@@ -157,21 +157,21 @@ class LocalLogStore:
 
     @property
     def allowed_prefixes(self) -> tuple[str, ...]:
-        """The places outside of the root from which the table's files may be read."""
+        """URIs outside of the root from which the table's files may be read."""
         return self._allowed_prefixes
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
-        """None are needed."""
+        """Empty, as none are needed."""
         return {}
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """Arrow's filesystem of the table's data files, or of another file, and the path there."""
-        return data_filesystem(str(self._root) if uri is None else uri)  # which a change of the directory does not move
+        """Arrow's filesystem of the table's data files, or of another file, and the path in it."""
+        return data_filesystem(str(self._root) if uri is None else uri)  # absolute: independent of chdir
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
-        """Raises the typed error where the system refuses, or the disk is full; all other errors as they are."""
+        """Raises the typed error if the system denies access or the disk is full; other errors pass through."""
         try:
             yield
         except OSError as error:
@@ -181,19 +181,19 @@ class LocalLogStore:
             raise
 
     def _locate(self, path: str) -> Path:
-        """Where the file lies; see ``_locate_text``."""
+        """The file's path on the filesystem; see ``_locate_text``."""
         return Path(self._locate_text(path))
 
     def _locate_text(self, path: str) -> str:
-        """Where the file lies; a path that would leave the table is a mistake of the caller.
+        """The file's path on the filesystem; raises for a path outside of the table, which is a bug in the caller.
 
-        The root and ``_delta_log`` may be links: that is how the owner has set the table up. Links below them must not lead
-        out of the table, but for the places that are allowed.
+        The root and ``_delta_log`` may be links, as the owner may have set up the table that way. Links below them must not
+        lead outside of the table, except to allowed prefixes.
 
-        A text, as a ``Path`` would take as long as to open the file.
+        Returns text, because creating a ``Path`` takes as long as opening the file.
 
         Raises:
-            PathOutsideTableError: One does.
+            PathOutsideTableError: A link does.
         """
         _check_relative(path, self._table_uri)
         place = self._root_text
@@ -207,7 +207,7 @@ class LocalLogStore:
     def _is_own(self, link: Path) -> bool:
         allowed = (local_path(uri) for uri in self._allowed_prefixes if scheme_of(uri) == "file")
         homes = (self._root, self._root / _LOG_DIRECTORY, *allowed)
-        real = Path(os.path.realpath(link))  # unlike Path.resolve no error of a link in a circle
+        real = Path(os.path.realpath(link))  # unlike Path.resolve, raises no error for circular links
         return any(real.is_relative_to(home.resolve()) for home in homes)
 
 
@@ -217,7 +217,7 @@ def _check_relative(path: str, table_uri: str) -> None:
 
 
 class _WholeFile(TemporaryFile):
-    """Writes beside the target and takes its place on ``close``; a stream that is dropped unclosed leaves nothing."""
+    """Writes beside the target and replaces it on ``close``; a stream that is dropped without being closed leaves nothing."""
 
     def __init__(self, target: Path, temporary: Path, file: io.FileIO) -> None:
         self._target = target
@@ -225,7 +225,7 @@ class _WholeFile(TemporaryFile):
 
     @classmethod
     def beside(cls, target: Path) -> Self:
-        """Opened; nothing is left to be closed when that fails."""
+        """An open stream; if opening fails, nothing needs to be closed."""
         temporary = _temporary_beside(str(target))
         return cls(target, Path(temporary), io.FileIO(temporary, "wb"))
 
@@ -243,7 +243,7 @@ class _WholeFile(TemporaryFile):
 
 
 def _temporary_beside(target: str) -> str:
-    """A new hidden name in the target's directory, which is made when it is missing."""
+    """A new hidden name in the target's directory, which is created if missing."""
     directory, name = os.path.split(target)
     if not os.path.isdir(directory):  # noqa: PTH112 - see _locate_text
         _make_directory(Path(directory))
@@ -251,15 +251,15 @@ def _temporary_beside(target: str) -> str:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make the directory and those above it where they are missing, so that a power cut takes none of them."""
+    """Create the directory and its missing parents durably, so that a power cut does not lose them."""
     if not directory.is_dir():
         _make_directory(directory.parent)
         try:
             directory.mkdir(exist_ok=True)
-        except FileExistsError as error:  # which would say that a commit is there
+        except FileExistsError as error:  # would otherwise be taken to mean that the commit exists
             detail = "it is a file or a link to nothing, where a directory is needed"
             raise StorageAccessError(uri=str(directory), detail=detail) from error
-        with suppress(PermissionError):  # one may be allowed to make directories where one may not read
+        with suppress(PermissionError):  # creating directories may be allowed where reading is not
             _sync_directory(directory.parent)
 
 
@@ -269,9 +269,9 @@ def _sync(stream: BinaryIO) -> None:
 
 
 def _write_exclusively(path: Path, content: bytes) -> None:
-    """Create the file by ``O_EXCL``; should the content not arrive, the name is free again.
+    """Create the file with ``O_EXCL``; if writing its content fails, the name becomes free again.
 
-    The first byte comes last: a file that was left half written is no JSON, and whole lines of it no commit.
+    The first byte is written last: an incomplete file is not valid JSON, and its complete lines are not taken for a commit.
     """
     with path.open("xb") as stream:
         try:
@@ -289,29 +289,29 @@ def _write_exclusively(path: Path, content: bytes) -> None:
 
 
 def _names(path: Path, stream: BinaryIO) -> bool:
-    """Whether the file at ``path`` is this open one: another process may have deleted it as that of a dead writer."""
+    """Whether the file at ``path`` is this open file: another process may have deleted it, taking its writer for dead."""
     with suppress(FileNotFoundError):
         return os.path.samestat(path.stat(), os.fstat(stream.fileno()))
     return False
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make the new name itself survive a power cut."""
+    """Make the new directory entry survive a power cut."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:  # some mounts cannot sync a directory
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:  # some mounts cannot sync directories
             raise
     finally:
         os.close(descriptor)
 
 
 def _is_file(entry: os.DirEntry[str] | Path) -> bool:
-    """Whether it is a file, or a link to one; unlike ``Path.is_file`` of Python 3.14 not False where that may not be seen."""
+    """Whether it is a file or a link to one; unlike ``Path.is_file`` of Python 3.14, raises if permission is missing."""
     try:
         return entry.is_file() if isinstance(entry, os.DirEntry) else stat.S_ISREG(entry.stat().st_mode)
-    except ValueError:  # of a name with a NUL
+    except ValueError:  # a name with a NUL character
         return False
     except OSError as error:
         if error.errno not in _NO_FILE:
@@ -322,6 +322,6 @@ def _is_file(entry: os.DirEntry[str] | Path) -> bool:
 def _status(entry: os.DirEntry[str] | Path, path: str) -> FileStatus | None:
     try:
         status = entry.stat()
-    except FileNotFoundError:  # deleted since, or a link to nothing
+    except FileNotFoundError:  # deleted meanwhile, or a dangling link
         return None
     return FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000)

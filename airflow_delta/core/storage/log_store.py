@@ -1,4 +1,4 @@
-"""The port between the core and a filesystem, and its contract."""
+"""The interface between the core and a filesystem, and its contract."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow.fs
 
 UNFINISHED = b"\0"
-"""How a file begins that is still being written, on filesystems that show it before it is whole. No JSON begins like this."""
+"""First byte of an incomplete file, on filesystems that show files while they are written. JSON never begins like this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,10 @@ class FileStatus:
 
     Attributes:
         path: Path below the table's root, with ``/``, not percent-encoded.
-        size: Bytes.
+        size: Size in bytes.
         modification_time: Milliseconds since the epoch.
-        version: What changes when the content does, as an object store says it (an ETag, a generation); empty where none does.
+        version: Changes whenever the content changes, as reported by an object store (an ETag, a generation); empty if not
+            reported.
     """
 
     path: str
@@ -30,11 +31,11 @@ class FileStatus:
 
 
 class LogStore(Protocol):
-    """The only door to a table's files on the driver and in Airflow. Paths are relative to the table's root.
+    """Access to a table's files, on the driver and in Airflow. Paths are relative to the table's root.
 
-    Three guarantees carry every Delta commit: a create is exclusive, content appears whole or not at all, and what was written
-    is seen by the next listing. Every implementation passes ``tests/core/storage/log_store_contract.py``.
-    A missing directory lists as empty. No call creates a directory except a write into it.
+    Every Delta commit relies on three guarantees: creating a file is exclusive, content appears completely or not at all, and
+    the next listing shows what was written. Every implementation passes ``tests/core/storage/log_store_contract.py``. A missing
+    directory lists as empty. Only writing a file creates its directory.
     """
 
     @property
@@ -51,62 +52,62 @@ class LogStore(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether the file is there now; one request, never from a cache."""
+        """Whether the file exists now; one request, never from a cache."""
         ...
 
     def status(self, path: str) -> FileStatus | None:
-        """The file exactly as a listing would show it now; None when it is not there."""
+        """The file exactly as a listing would show it now; None if it does not exist."""
         ...
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """Create the file in one step, or leave the storage as it was.
+        """Create the file atomically, or leave the storage unchanged.
 
-        Of the writers racing for one path exactly one returns; readers see all of ``content`` or no file.
+        Of concurrent writers of a path exactly one succeeds; readers see all of ``content`` or no file.
 
         Raises:
-            FileExistsError: The path is held; possibly by this very call, when its answer was lost and it was sent again.
-            StorageAccessError: The storage refuses, or is full. Nothing was written.
-            OSError: Anything else; whether the file is there is unknown.
+            FileExistsError: The file exists; perhaps created by this very call, if its answer was lost and it was repeated.
+            StorageAccessError: The storage denies access, or is full. Nothing was written.
+            OSError: Any other failure; it is unknown whether the file exists.
         """
         ...
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or replace the file; readers see the former content or all of ``content``."""
+        """Create or replace the file; readers see either the former content or all of ``content``."""
         ...
 
     def open_output(self, path: str) -> BinaryIO:
-        """A stream whose content becomes the file when it is closed, whole; an exception inside ``with`` leaves nothing."""
+        """A stream whose content becomes the file on close, as a whole; an exception inside ``with`` leaves no file."""
         ...
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The files right below ``directory`` whose names are >= ``start``, in the order of their names."""
+        """The files directly below ``directory`` whose names are >= ``start``, sorted by name."""
         ...
 
     def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory`` whose path there is >= ``start``, at any depth, in no order; hidden ones too."""
+        """Every file below ``directory`` whose path there is >= ``start``, at any depth and in any order; hidden ones, too."""
         ...
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete the files, in bulk where the storage can; those already gone are no error."""
+        """Delete the files, in bulk if the storage supports it; missing ones are ignored."""
         ...
 
     @property
     def allowed_prefixes(self) -> tuple[str, ...]:
-        """URIs of the places outside of the root from which the table's files may be read: see ``FileLocator``."""
+        """URIs outside of the root from which the table's files may be read: see ``FileLocator``."""
         ...
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
-        """What other processes need to reach the table's data files, as fsspec names it; may be secret. Empty: nothing."""
+        """The options, as fsspec names them, with which other processes reach the table's data files; perhaps secret."""
         ...
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """Arrow's filesystem of the table's data files, with the store's own options, and the path of the table's root there.
+        """Arrow's filesystem of the table's data files, with the store's own options, and the path of the table's root in it.
 
         Args:
-            uri: Instead of the root, a file or table that the log names by its absolute URI (not percent-encoded).
+            uri: Instead of the root, a file or table that the log names by an absolute URI (not percent-encoded).
 
         Raises:
-            UnsupportedStorageError: There is none here.
+            UnsupportedStorageError: This environment has no such filesystem.
         """
         ...

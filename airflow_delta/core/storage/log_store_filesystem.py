@@ -1,4 +1,4 @@
-"""A ``LogStore`` as a filesystem of Arrow's, for data files in stores that Arrow does not know."""
+"""A ``LogStore`` as an Arrow filesystem, for data files in stores that Arrow does not support."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
 
 def log_store_filesystem(store: LogStore) -> pafs.PyFileSystem:
-    """The filesystem over ``store``; paths are relative to the table's root, with or without a slash in front.
+    """The filesystem over ``store``; paths are relative to the table's root, with or without a leading slash.
 
-    A store of your own answers ``data_filesystem()`` with it and ``""``.
+    Your own store can return it from ``data_filesystem()``, with the path ``""``.
     """
     return pafs.PyFileSystem(_LogStoreHandler(store))
 
 
 class _LogStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
-    """Directories are but the beginnings of names, as in an object store."""
+    """Directories are only prefixes of names, as in an object store."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
@@ -64,11 +64,11 @@ class _LogStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         return pa.PythonFile(self._store.open_output(path.strip("/")), mode="w")
 
     def open_append_stream(self, path: str, metadata: Mapping[Any, Any]) -> pa.NativeFile:
-        # Arrow's own answer of a filesystem that cannot append, not work left to do.
+        # The error that Arrow expects of a filesystem that cannot append.
         raise NotImplementedError("files of a table are never appended to")
 
     def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001 - Arrow's signature
-        """Nothing: a directory is there when a file in it is."""
+        """Does nothing: a directory exists as soon as a file in it does."""
 
     def delete_dir(self, path: str) -> None:
         self._store.delete(file.path for file in self._store.list_all(path.strip("/")))

@@ -1,4 +1,4 @@
-"""What an object store answers, whichever it is."""
+"""The answers of an object store, in a form common to all services."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from airflow_delta.core.backoff import Backoff
 
 UNREPEATED = Backoff(tries=6, first=0.5, most=8.0)
-"""Some 12 seconds, for requests that a service's package is kept from repeating: its repeats would be multiplied by ours."""
+"""About 12 seconds, for requests whose retries in the service's package are disabled, as both would multiply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPage:
-    """One answer to a listing.
+    """One page of a listing.
 
     Attributes:
-        objects: Key, bytes, milliseconds since the epoch, and version of each object; by key. The version is the same text as
-            in ``ObjectContent``.
+        objects: Key, size in bytes, milliseconds since the epoch, and version of each object, sorted by key. The version is the
+            same text as in ``ObjectContent``.
         rest: Where the next page begins; None at the end.
     """
 
@@ -30,8 +30,8 @@ class ObjectContent:
     """An object, or the end of it.
 
     Attributes:
-        size: Bytes of the whole object.
-        version: What changes when the content of the object does; empty where the store does not say it.
+        size: Size of the whole object, in bytes.
+        version: Changes whenever the content changes; empty if the store does not report it.
     """
 
     content: bytes

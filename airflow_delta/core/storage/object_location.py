@@ -1,4 +1,4 @@
-"""Where an object lies: the service, the bucket or container, and the key, as URIs of many spellings say it."""
+"""Where an object is: the service, the bucket or container, and the key, parsed from all spellings of URIs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_delta.core.storage.table_uri import scheme_of
 
 
 class ObjectService(StrEnum):
-    """An object store whose create can be conditional; the value is the name of the package's extra."""
+    """An object store that supports conditional create; the value is the name of the package's extra."""
 
     S3 = "s3"
     GCS = "gcs"
@@ -24,7 +24,7 @@ _SERVICES = {
     **dict.fromkeys(("abfs", "abfss", "az"), ObjectService.AZURE),
 }
 
-# Where Microsoft has accounts: a log can name any URI, and no token may go to another host.
+# Microsoft's hosts: a log can contain any URI, and no token may be sent to other hosts.
 _AZURE_HOST = re.compile(
     r"[a-z0-9-]+\.(dfs|blob)\.(core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)|fabric\.microsoft\.com)"
 )
@@ -36,8 +36,8 @@ class ObjectLocation:
 
     Attributes:
         container: Name of the bucket (S3, GCS) or container (Azure).
-        key: Path in it, without slash at either end; nothing is percent-decoded.
-        host: What follows the ``@`` of Azure's URIs, ``account.dfs.core.windows.net``; None where the URI does not say it.
+        key: Path in it, without a leading or trailing slash; nothing is percent-decoded.
+        host: The part after ``@`` in Azure's URIs, ``account.dfs.core.windows.net``; None if the URI lacks it.
     """
 
     service: ObjectService
@@ -47,10 +47,11 @@ class ObjectLocation:
 
     @classmethod
     def from_uri(cls, uri: str) -> ObjectLocation | None:
-        """The place that the URI names; None when its scheme is not an object store's.
+        """The place that the URI names; None if its scheme is not an object store's.
 
         Raises:
-            InvalidStatementError: It names no bucket, or holds credentials, or an Azure account that is not at Azure.
+            InvalidStatementError: It names no bucket, contains credentials, or names an Azure account on a host that is not
+                Microsoft's.
         """
         scheme = scheme_of(uri)
         if scheme not in _SERVICES:
@@ -58,7 +59,7 @@ class ObjectLocation:
         service = _SERVICES[scheme]
         authority, _, key = uri[len(scheme) + 1 :].removeprefix("//").partition("/")
         container, _, host = authority.partition("@")
-        if host and service is not ObjectService.AZURE:  # never shown: it may be a secret
+        if host and service is not ObjectService.AZURE:  # not shown, as it may be a secret
             raise InvalidStatementError(
                 statement=f"a {scheme}:// URI", detail="it must not contain credentials; pass them as storage options"
             )
@@ -70,10 +71,10 @@ class ObjectLocation:
 
     @property
     def account(self) -> str | None:
-        """Name of the Azure storage account; None where the URI does not say it."""
+        """Name of the Azure storage account; None if the URI lacks it."""
         return self.host.partition(".")[0] if self.host else None
 
     @property
     def path(self) -> str:
-        """Container and key as the filesystems of Arrow and fsspec spell them."""
+        """Container and key, as the filesystems of Arrow and fsspec write paths."""
         return f"{self.container}/{self.key}" if self.key else self.container

@@ -1,4 +1,4 @@
-"""Files of an object store as streams: reads by range, and an upload that happens at the end or not at all."""
+"""Files of an object store as streams: reads by range, and uploads that happen on close or not at all."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from airflow_delta.core.storage.temporary_file import TemporaryFile
 
-_READ_AHEAD = 1 << 20  # bytes: a request takes as long as to send this much
+_READ_AHEAD = 1 << 20  # bytes; a request takes as long as transferring this much
 
 
 class RangeReader(io.RawIOBase):
-    """An object for random reads: what its end holds is there already (a Parquet footer, or the whole of a small file).
+    """An object for random reads. Its end is already available (a Parquet footer, or the whole of a small file).
 
-    A read beyond that is one request for what is requested, but for no less than 1 MiB.
+    A read before that sends one request for at least 1 MiB.
     """
 
     def __init__(self, read_range: Callable[[int, int], bytes], *, size: int, tail: bytes) -> None:
-        """Read by ``read_range(start, length)``; ``tail`` is the end of the object, ``size`` all its bytes."""
+        """Read with ``read_range(start, length)``; ``tail`` is the end of the object, ``size`` its size in bytes."""
         super().__init__()
         self._read_range = read_range
         self._size = size
@@ -29,19 +29,19 @@ class RangeReader(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """Position of the next read."""
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Begin the next read there; nothing is requested yet."""
+        """Set the position of the next read; nothing is requested yet."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         if base + offset < 0:
             raise ValueError(f"there is nothing before the start ({offset})")
@@ -49,17 +49,17 @@ class RangeReader(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
-        """Fill the buffer; less only at the end."""
+        """Fill the buffer; partially only at the end."""
         content = self.read(len(buffer))
         buffer[: len(content)] = content
         return len(content)
 
     def readall(self) -> bytes:
-        """All that follows."""
+        """Read to the end."""
         return self.read()
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """All of ``size`` bytes, fewer only at the end."""
+        """Read exactly ``size`` bytes, fewer only at the end."""
         left = max(self._size - self._position, 0)
         wanted = left if size is None or size < 0 else min(size, left)
         parts = []
@@ -70,7 +70,7 @@ class RangeReader(io.RawIOBase):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _next(self, length: int) -> bytes:
-        """At most so many bytes from the position on: what is there already, or else what one request brings."""
+        """At most ``length`` bytes from the current position: from those already available, or by one request."""
         if self._position >= self._tail_start:
             start = self._position - self._tail_start
             return self._tail[start : start + length]
@@ -84,7 +84,7 @@ class RangeReader(io.RawIOBase):
 
 
 class WholeUpload(TemporaryFile):
-    """A temporary file that is uploaded when it is closed; a stream that is dropped unclosed leaves nothing."""
+    """A temporary file that is uploaded on close; a stream that is dropped without being closed leaves nothing."""
 
     def __init__(self, upload: Callable[[Path], None]) -> None:
         self._upload = upload

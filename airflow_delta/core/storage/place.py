@@ -12,14 +12,14 @@ from airflow_delta.core.storage.table_uri import local_path, scheme_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A directory or file; two URIs of one place give equal values.
+    """A directory or file; all URIs of the same place give equal values.
 
-    Local paths are absolute and free of links, ``s3``, ``s3a`` and ``s3n`` are one service, and trailing slashes are ignored.
-    Nothing is percent-decoded: to every reader here, ``a%20b`` is another name than ``a b``.
+    Local paths are absolute with links resolved, ``s3``, ``s3a`` and ``s3n`` are the same service, and trailing slashes are
+    ignored. Nothing is percent-decoded: here, ``a%20b`` and ``a b`` are different names.
 
     Attributes:
-        volume: What the path is in: a filesystem, a bucket, a container of an account.
-        path: Absolute.
+        volume: What contains the path: a filesystem, a bucket, or a container of an account.
+        path: Absolute path in the volume.
     """
 
     volume: str
@@ -27,7 +27,7 @@ class Place:
 
     @classmethod
     def from_uri(cls, uri: str) -> Place:
-        """The place that the URI names; nothing need be there. Errors: as ``ObjectLocation.from_uri``."""
+        """The place that the URI names; it need not exist. Errors: as ``ObjectLocation.from_uri``."""
         location = ObjectLocation.from_uri(uri)
         if location is not None:
             account = f"@{location.account.lower()}" if location.account else ""
@@ -39,10 +39,10 @@ class Place:
         return cls(volume=f"{scheme}:{authority.lower()}", path=PurePosixPath("/", path))
 
     def holds(self, other: Place) -> bool:
-        """Whether the other place is this one, or lies inside of it."""
+        """Whether the other place is this one, or inside of it."""
         return self.volume == other.volume and other.path.is_relative_to(self.path)
 
     def overlaps(self, other: Place) -> bool:
-        """Whether one of the two is the other, or lies inside of it."""
+        """Whether the two places are the same, or one is inside of the other."""
         is_below = self.path.is_relative_to(other.path) or other.path.is_relative_to(self.path)
         return self.volume == other.volume and is_below

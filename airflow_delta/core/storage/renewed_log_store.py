@@ -1,4 +1,4 @@
-"""A ``LogStore`` whose credentials end before its work may."""
+"""A ``LogStore`` whose credentials may expire before the work is done."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from airflow_delta.core.storage.renewed_options import Options, RenewedOptions
 
 
 class RenewedLogStore:
-    """A ``LogStore`` that is made anew whenever its storage options have changed; all else is the store's own.
+    """A ``LogStore`` that is made anew whenever its storage options change, and otherwise behaves like the store itself.
 
-    What one call has begun, such as a listing, goes on with the options of its beginning.
+    A call that has begun, such as a listing, continues with the options that it began with.
     """
 
     def __init__(self, make: Callable[[Options], LogStore], options: RenewedOptions) -> None:
-        """Nothing is requested yet. ``make``: the store with the options of a moment."""
+        """Nothing is requested yet. ``make`` creates the store with the current options."""
         self._make, self._options = make, options
         self._lock = threading.Lock()
         self._made: tuple[Options, LogStore] | None = None
 
     @classmethod
     def of(cls, make: Callable[[Options], LogStore], options: RenewedOptions) -> LogStore:
-        """Such a store."""
+        """Create such a store, typed as a ``LogStore``."""
         return cast("LogStore", cls(make, options))
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
-        """Those that hold whenever they are used, also in other processes."""
+        """Options that stay current whenever they are used, also in other processes."""
         return self._options
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """As of every store; a method of this one, so that whoever keeps it has the filesystem of the moment."""
+        """As of ``LogStore``; defined here, so that a stored bound method always uses the current options."""
         return self._current().data_filesystem(uri)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Storage options whose keys end before the work may that needs them."""
+"""Storage options whose credentials may expire before the work is done."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ Options = Mapping[str, Any]
 
 
 class RenewedOptions(Mapping[str, Any]):
-    """Storage options that are those of the moment: whoever keeps them opens each file later by the keys that hold then.
+    """Storage options that are always current: a holder opens each file with the credentials valid at that time.
 
-    Each access may find others: take ``current_options`` where several are to fit together. They travel to other processes by
-    their source alone, which says itself what goes with it; no text shows them.
+    Two accesses may see different values: take ``current_options`` if several values must be consistent. Only their source is
+    sent to other processes, and decides itself what is sent with it; no text form shows the options.
     """
 
     def __init__(self, source: Callable[[], Options], beside: Options) -> None:
         """Nothing is requested yet.
 
         Args:
-            source: Those that hold now; called before each use, so that it has to be cheap while they hold.
-            beside: The others, which do not end; the source's go before them.
+            source: Returns the current options; called before each use, so it must be cheap while they are valid.
+            beside: Further options, which do not expire; those of the source take precedence.
         """
         self._source, self._beside = source, beside
 
     @property
     def current(self) -> Options:
-        """All that hold now. Raises as the source."""
+        """All current options. Raises as the source."""
         return {**self._beside, **self._source()}
 
     def __getitem__(self, name: str) -> Any:
@@ -43,5 +43,5 @@ class RenewedOptions(Mapping[str, Any]):
 
 
 def current_options(options: Options) -> Options:
-    """The options that hold now, all of one moment; options that do not end, as they are."""
+    """A consistent copy of the current options; options that do not expire are returned as they are."""
     return options.current if isinstance(options, RenewedOptions) else options

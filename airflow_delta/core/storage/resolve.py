@@ -1,4 +1,4 @@
-"""From a table's URI to the store that holds its log."""
+"""Maps a table's URI to the store that holds its log."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _memory_lock = threading.Lock()
 
 
 def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()) -> LogStore:
-    """The store for the table at ``uri``, cached where that is wanted (``ambient_cache``); nothing is read or created.
+    """The store for the table at ``uri``, cached if the environment configures it (``ambient_cache``); nothing is read yet.
 
     Args:
-        uri: A local path (a relative one lies in the working directory of the process), ``file:``, ``memory://`` (tables of
+        uri: A local path (a relative one is relative to the process's working directory), ``file:``, ``memory://`` (tables of
             this process), ``s3://``, ``gs://``, ``abfss://`` or ``az://``.
         storage_options: Credentials and endpoint of an object store, as its fsspec filesystem takes them, and ``allow_unsafe``
-            (see ``object_filesystem``); without any, those of the environment (``ambient_options``), else the ambient
-            credentials. Local tables take none. By ``RenewedOptions`` the store goes on with those of each moment.
-        allowed_prefixes: URIs of the places outside of the root from which the table's files may be read (``FileLocator``);
-            those of the environment (``ambient_prefixes``) are allowed too.
+            (see ``object_filesystem``). Without any, those of the environment (``ambient_options``), else the ambient
+            credentials. Local tables take none. With ``RenewedOptions`` the store always uses the current ones.
+        allowed_prefixes: URIs outside of the root from which the table's files may be read (``FileLocator``); those of the
+            environment (``ambient_prefixes``) are added.
 
     Raises:
-        InvalidStatementError: The URI is no text, is blank, as of a template that found no value (never the root of all), holds
-            a NUL character, or names no bucket.
-        UnsupportedStorageError: No atomic create is known for this filesystem, or its package is not installed.
+        InvalidStatementError: The URI is not a text, is blank (for example, from a template without a value; never taken as the
+            filesystem's root), contains a NUL character, or names no bucket.
+        UnsupportedStorageError: This filesystem has no known atomic create, or its package is not installed.
     """
     if not isinstance(uri, str):
         raise InvalidStatementError(statement="the URI of a table", detail=f"it must be a text, found {uri!r:.100}")

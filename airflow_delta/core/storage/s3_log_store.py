@@ -14,7 +14,7 @@ from airflow_delta.core.storage.object_location import ObjectService
 
 
 class S3LogStore(FsspecLogStore):
-    """A ``LogStore`` over s3fs. A create is a PUT with ``If-None-Match: *`` (AWS, MinIO, R2, recent Ceph)."""
+    """A ``LogStore`` over s3fs. A file is created by a PUT with ``If-None-Match: *`` (AWS, MinIO, R2, recent Ceph)."""
 
     deleted_at_once = 1000
 
@@ -43,7 +43,7 @@ class S3LogStore(FsspecLogStore):
         await self._call("put_object", Key=key, Body=content, IfNoneMatch="*")
 
     async def _page(self, prefix: str, start: str, *, nested: bool, rest: Any) -> ObjectPage:
-        # StartAfter leaves out the key itself: all keys that begin with one sign less come along.
+        # StartAfter excludes the key itself, so the last character is cut off, which includes some earlier keys.
         optional = {
             "Delimiter": None if nested else "/",
             "StartAfter": prefix + start[:-1] if start[:-1] else None,
@@ -82,9 +82,9 @@ class S3LogStore(FsspecLogStore):
         return await self._filesystem._call_s3(method, Bucket=self._location.container, **arguments)  # noqa: SLF001 - the same
 
     async def _connect(self) -> None:
-        """Have the client made, unless it is there; of options that it does not take, no later try makes one."""
+        """Create the client, unless it exists; options that it does not accept fail on every try."""
         try:
             await self._filesystem.set_session()
-        except (AttributeError, TypeError) as error:  # their texts may show a secret
+        except (AttributeError, TypeError) as error:  # the error texts may contain a secret
             detail = f"no client is made of the storage options {sorted(self._options)} ({type(error).__name__})"
             raise UnsupportedStorageError(uri=self._table_uri, detail=detail, cure=OPTION_CURES[ObjectService.S3]) from None

@@ -1,4 +1,4 @@
-"""The storage options of s3fs, looked at before the first request, where a wrong one would look like a store that is away."""
+"""Checks the storage options of s3fs before the first request, as wrong ones would look like a store that does not answer."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _OBJECTS = ("client_kwargs", "config_kwargs", "s3_additional_kwargs")
 _TEXTS = ("key", "secret", "token", "username", "password", "endpoint_url")
 _CLIENT_TEXTS = ("region_name", "endpoint_url", "aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _MADE_BY_S3FS = {"self", "service_name", "config"}
-"""Parameters of botocore's client that ``client_kwargs`` cannot have."""
+"""Parameters of botocore's client that s3fs sets itself, so that ``client_kwargs`` cannot contain them."""
 
 _URL = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 _URL_CURE = "write it with http:// or https://, and with a host"
 
 
 def wrong_s3_options(filesystem_kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[str, str | None] | None:
-    """What is wrong with storage options, and how to write it where that is special; None for those that s3fs takes.
+    """What is wrong with storage options, and how to write it correctly if that is special; None if s3fs accepts them.
 
-    No value is shown: it may hold a secret.
+    Values are not shown, as they may be secrets.
 
     Args:
-        filesystem_kwargs: The options that s3fs has not taken as its own, and gives to its session.
-        options: All of them.
+        filesystem_kwargs: The options that s3fs does not use itself, and passes to its session.
+        options: All options.
     """
     return next(_wrong(filesystem_kwargs, options), None)
 

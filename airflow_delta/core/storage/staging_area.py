@@ -1,4 +1,4 @@
-"""The directory in which a statement's new files come to lie, and its end when nothing is committed."""
+"""The directory for a statement's new files, and its deletion if nothing is committed."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ _CHANGES = "_change_data"
 
 
 class StagingArea:
-    """A directory inside the table for the files of one statement: they are written where they stay.
+    """A directory inside the table for the files of one statement, which are written to their final place.
 
-    Use it as a context manager. Nothing is created before the first file is written into it. Leaving the block deletes the
-    directory (and the table's own, when this statement made it), unless ``keep`` handed the files to a commit. Its name starts
-    with neither ``_`` nor a dot, so that every engine's vacuum reaches what a killed job leaves behind.
+    Use it as a context manager. Nothing is created before the first file is written. Leaving the block deletes the directory
+    (and the table's own, if this statement created it), unless ``keep`` handed the files over to a commit. Its name starts with
+    neither ``_`` nor a dot, so that the vacuum of every engine deletes what a killed job leaves behind.
 
     Attributes:
-        store: The table's.
+        store: The table's store.
         table_uri: The table's root.
         name: The directory, relative to the root.
-        root: The table's root as its filesystem names it.
+        root: The table's root in its filesystem.
     """
 
     def __init__(self, table: LogStore | str, *, within: str | None = None) -> None:
         """Nothing is created yet.
 
         Args:
-            table: The table's store; of a table that is given by its URI, the one that the environment has.
-            within: A directory of the table to lie in; None is the table's own.
+            table: The table's store, or its URI, for which the environment provides the options.
+            within: A directory of the table to create it in; None is the table's root.
         """
         self.store = log_store_for(table) if isinstance(table, str) else table
         self.table_uri = self.store.table_uri
         self.name = f"{within}/write-{uuid.uuid4().hex}" if within else f"write-{uuid.uuid4().hex}"
         filesystem, self.root = self.store.data_filesystem()
-        FileLocator.from_store(self.store)(self.name)  # linked directories are not written through
+        FileLocator.from_store(self.store)(self.name)  # raises if a directory is a link, which must not be written through
         self._missing = _missing_directories(filesystem, f"{self.root}/{within}" if within else self.root)
         self._is_kept = self._is_settled = False
         self._changes: Self | None = None
 
     @property
     def filesystem(self) -> pafs.FileSystem:
-        """The table's, as this process reaches it now: a statement may take longer than the keys of its storage."""
+        """The table's filesystem, looked up each time, as a statement may outlive the credentials of its storage."""
         return self.store.data_filesystem()[0]
 
     def __enter__(self) -> Self:
@@ -68,24 +68,25 @@ class StagingArea:
 
     @property
     def changes(self) -> Self:
-        """Where the files go that say what changed: a directory below the table's ``_change_data``, which ends as this one."""
+        """The directory for change data files, below the table's ``_change_data``; kept or deleted together with this one."""
         if self._changes is None:
             self._changes = type(self)(self.store, within=_CHANGES)
         return self._changes
 
     def keep(self) -> None:
-        """Say, right before the commit, that its files now belong to it.
+        """Mark the files as belonging to the commit; call right before committing.
 
-        From here on they are deleted only by ``discard`` or by an error that says that nothing was committed: after a kill or
-        a lost answer the log may name them. Behind the commit call ``settle``.
+        From here on only ``discard``, or an error which proves that nothing was committed, deletes them: after a kill or a lost
+        answer the log may reference them. Call ``settle`` after the commit.
         """
         self._is_kept = True
 
     def settle(self, *, unused: bool) -> None:
-        """Say that the commit was made: no error deletes its files any more.
+        """Mark the commit as made: errors no longer delete its files.
 
         Args:
-            unused: Whether it names none of them, as that of a duplicate attempt does not; they go at once then.
+            unused: Whether the commit references none of the files, as when a duplicate attempt made it; they are deleted at
+                once then.
         """
         if unused:
             self.abandon()
@@ -93,7 +94,7 @@ class StagingArea:
             self._is_settled = True
 
     def release(self) -> None:
-        """Say that the commit has certainly not been made, so that the files are this block's again."""
+        """Mark the commit as certainly not made, so that the files belong to this block again."""
         self._is_kept = False
 
     def discard(self) -> None:
@@ -102,18 +103,18 @@ class StagingArea:
         if self._changes is not None:
             self._changes.discard()
         directory = f"{self.root}/{self.name}"
-        if ObjectLocation.from_uri(self.table_uri):  # Arrow would leave an empty object in the name of the table's directory
+        if ObjectLocation.from_uri(self.table_uri):  # Arrow would leave an empty object named like the table's directory
             self.store.delete([file.path for file in self.store.list_all(self.name)])
         elif self.filesystem.get_file_info(directory).type != pafs.FileType.NotFound:
             self.filesystem.delete_dir(directory)
         for parent in self._missing:
             try:
                 parent.rmdir()
-            except OSError:  # gone, or in use by others by now
+            except OSError:  # already deleted, or in use by others now
                 break
 
     def abandon(self) -> None:
-        """As ``discard``, and never raises: there is a commit, or an error, that is to be seen; a vacuum finds what is left."""
+        """As ``discard``, but never raises, so as not to hide a commit or an error; a vacuum deletes what is left."""
         try:
             self.discard()
         except (OSError, DeltaError):
@@ -125,7 +126,7 @@ def _says_nothing_was_committed(error: BaseException) -> bool:
 
 
 def _missing_directories(filesystem: pafs.FileSystem, root: str) -> list[Path]:
-    """The directory and those above it that do not exist yet, deepest first; object stores have none."""
+    """The directory and its parents that do not exist yet, deepest first; object stores have none."""
     if not isinstance(filesystem, pafs.LocalFileSystem):
         return []
     path = Path(root)

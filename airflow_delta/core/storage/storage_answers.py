@@ -1,4 +1,4 @@
-"""The meaning of the object stores' errors for a log. Pure; no package of a store is needed."""
+"""Interprets the errors of object stores. No I/O; no store's package is needed."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from enum import Enum, auto
 
 
 class Meaning(Enum):
-    """What a failed request says."""
+    """What a failed request means."""
 
     TAKEN = auto()
-    """The object exists, so that it was not created; it may be there by an earlier sending of this very request."""
+    """The object exists already, so it was not created; an earlier sending of this very request may have created it."""
     ABSENT = auto()
     """The object does not exist."""
     EMPTY = auto()
-    """There is nothing in the object where a part of it was requested."""
+    """The object is empty, although a range of it was requested."""
     BUSY = auto()
-    """Nothing was done, because another writer is writing the object right now: send the same request again."""
+    """Nothing was done, because another writer is writing the object right now: repeat the same request."""
     REFUSED = auto()
-    """Nothing was done, nor will be: no bucket, no permission, no credentials."""
+    """Nothing was done, and a retry will not help: no bucket, no permission, no credentials."""
     EXPIRED = auto()
-    """Nothing was done: the credentials were valid once."""
+    """Nothing was done: the credentials have expired."""
     FULL = auto()
-    """Nothing was written: no space is left, or the quota is used up."""
+    """Nothing was written: no space is left, or the quota is exhausted."""
     UNSUPPORTED = auto()
-    """The service does not know a part of the request, as the condition of a create."""
+    """The service does not support a part of the request, such as the condition of a create."""
     UNKNOWN = auto()
-    """No answer, or one that does not show whether the request was carried out."""
+    """No answer, or an answer that does not show whether the request was executed."""
 
 
 _BY_CODE = {
@@ -36,9 +36,9 @@ _BY_CODE = {
     "OperationAborted": Meaning.BUSY,
     "PreconditionFailed": Meaning.TAKEN,
     "BlobAlreadyExists": Meaning.TAKEN,
-    "UnauthorizedBlobOverwrite": Meaning.TAKEN,  # a token that may create but not replace
+    "UnauthorizedBlobOverwrite": Meaning.TAKEN,  # the token may create objects, but not replace them
     "NotImplemented": Meaning.UNSUPPORTED,
-    "RequestTimeout": Meaning.UNKNOWN,  # these three come with the status 400
+    "RequestTimeout": Meaning.UNKNOWN,  # this one and the next two come with HTTP status 400
     "IncompleteBody": Meaning.UNKNOWN,
     "BadDigest": Meaning.UNKNOWN,
     **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"), Meaning.EXPIRED),
@@ -62,13 +62,13 @@ _BY_ERRNO = {
     **dict.fromkeys((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOTCONN, errno.ESHUTDOWN), Meaning.UNKNOWN),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK, errno.EREMOTEIO), Meaning.UNKNOWN),
 }
-# How Arrow's own filesystems write the answer of a service into the text of an OSError.
+# How Arrow's own filesystems write a service's answer into the text of an OSError.
 _ARROW_AWS = re.compile(r"AWS Error (?P<name>[A-Z_]+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<request>\w+) operation")
 _ARROW_AWS_CODE = re.compile(r"Unable to parse ExceptionName: (\w+)")
 _ARROW_GOOGLE = re.compile(r"google::cloud::Status\((?P<name>[A-Z_]+)")
 _ARROW_AZURE = re.compile(r"Azure Error: \[(?P<code>\w*)\](?: (?P<status>\d{3}))?")
-# S3 says ExpiredToken with the status 400. Arrow does not see the code: a HEAD has no body, and the body of a GET is
-# written into the buffer for the data, of which the unused rest, with whatever is there in memory, is parsed with it.
+# S3 returns ExpiredToken with status 400. Arrow does not see that code: a HEAD has no body, and the body of a GET is written
+# into the data buffer, whose unused rest, with arbitrary memory content, is parsed along with it.
 _READS_OF_S3 = frozenset({"HeadObject", "GetObject"})
 _NO_TOKEN = re.compile("Could not create a OAuth2 access token|Failed to get token from ")
 _BY_ARROW_NAME = {
@@ -79,21 +79,21 @@ _BY_ARROW_NAME = {
     "REQUEST_EXPIRED": Meaning.EXPIRED,
 }
 _CLIENT_ERRORS, _SERVER_ERRORS = 300, 500
-# Errors that come before any request is sent.
+# Errors raised before any request is sent.
 _NO_IDENTITY = re.compile(
     r"Credential|Unauthorized|TokenRetrieval|ProfileNotFound|ParamValidation|ClientAuthentication|Signing"
 )
 _PACKAGES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "http", "requests", "s3fs", "urllib3"})
-_QUERY = re.compile(r"\?[^\s'\"]*")  # where signatures are
+_QUERY = re.compile(r"\?[^\s'\"]*")  # may contain signatures
 
 
 def meaning_of(error: BaseException) -> Meaning:
-    """What the error of a request means; wherever in doubt, that nothing is known."""
+    """The meaning of a request's error; UNKNOWN if in doubt."""
     return storage_meaning(error) or Meaning.UNKNOWN
 
 
 def storage_meaning(error: BaseException) -> Meaning | None:
-    """What the error says of the storage; None where it does not come from there, as when the content of a file is wrong."""
+    """The meaning of an error for the storage; None if the storage did not cause it, as when a file's content is wrong."""
     for cause in _causes(error):
         if (by_arrow := _arrow_meaning(cause)) is not None:
             return by_arrow
@@ -112,7 +112,7 @@ def storage_meaning(error: BaseException) -> Meaning | None:
 
 
 def described(error: BaseException, secrets: Collection[str] = ()) -> str:
-    """The error for a person: its class and status, and the first line of its text without the secrets."""
+    """The error for people: class, status, and the first line of its text without the secrets."""
     origin = next(_causes(error))
     text = _QUERY.sub("?...", str(error).strip().partition("\n")[0])
     for secret in sorted(secrets, key=len, reverse=True):
@@ -122,11 +122,11 @@ def described(error: BaseException, secrets: Collection[str] = ()) -> str:
 
 
 def _arrow_meaning(error: BaseException) -> Meaning | None:
-    """What a service has answered to one of Arrow's filesystems; None where the error is another one."""
+    """The meaning of a service's answer to one of Arrow's filesystems; None for other errors."""
     if not (isinstance(error, OSError) or type(error).__module__ == "pyarrow.lib"):
         return None
     text = str(error)
-    if _NO_TOKEN.search(text):  # which Google's client calls UNAVAILABLE, and Arrow's Azure an unknown error
+    if _NO_TOKEN.search(text):  # Google's client reports this as UNAVAILABLE, and Arrow's Azure client as unknown
         return Meaning.REFUSED
     found = _ARROW_AWS.search(text) or _ARROW_AZURE.search(text) or _ARROW_GOOGLE.search(text)
     if found is None:
@@ -144,19 +144,19 @@ def _by_status(status: int) -> Meaning:
 
 
 def _is_of_a_package(error: BaseException) -> bool:
-    """Whether an object store's package, or what it stands on, made this class of errors."""
+    """Whether the class of the error comes from an object store's package, or from one that it builds on."""
     return type(error).__module__.partition(".")[0] in _PACKAGES
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The service's own error before what its package made of it."""
+    """The error, preceded by the service's own errors that caused it."""
     if error.__cause__ is not None:
         yield from _causes(error.__cause__)
     yield error
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status, from wherever botocore, azure-core, gcsfs and aiohttp keep it."""
+    """The HTTP status, wherever botocore, azure-core, gcsfs and aiohttp store it."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")

@@ -1,4 +1,4 @@
-"""From the errors of any filesystem to ours: the one place that separates storage failures from bad file content."""
+"""Converts the errors of any filesystem to typed ones; the only place that tells storage failures from bad file content."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.storage.storage_answers import Meaning, described, storage_meaning
 
 _CONTENT = (pa.ArrowException, OSError, TypeError, ValueError)
-"""What reading raises for wrong content (the last: also for names that are no text)."""
+"""What reading raises for invalid content; ValueError also for file names that are not valid text."""
 
 DATA_READS = Backoff(tries=4, first=0.5, most=8.0)
-"""For data files: each request has been tried by Arrow itself before, for about a second."""
+"""For data files; Arrow itself has already retried each request for about a second."""
 
 _BY_MEANING: dict[Meaning, type[StorageAccessError | StorageUnavailableError]] = {
     Meaning.REFUSED: StorageAccessError,
@@ -39,12 +39,12 @@ Answer = TypeVar("Answer")
 def storage_failure(
     error: BaseException, uri: str, secrets: Collection[str] = ()
 ) -> StorageAccessError | StorageUnavailableError | None:
-    """The typed error of a storage that refuses, is full or does not answer; None where it is not the storage's fault.
+    """The typed error of a storage that denies access, is full or does not answer; None if the storage is not the cause.
 
     Args:
-        error: What a filesystem, or a reader on it, has raised.
+        error: The exception that a filesystem, or a reader on it, has raised.
         uri: The table, or whatever place the caller knows.
-        secrets: What its text must not show.
+        secrets: Texts that the message must not show.
     """
     if isinstance(error, (StorageAccessError, StorageUnavailableError)):
         return error
@@ -54,9 +54,9 @@ def storage_failure(
 
 
 def data_failure(error: Exception, *, table: str, file: str, about: str = "") -> DeltaError | None:
-    """The typed error for a data file that could not be read: the storage's fault, or the file is missing or corrupt.
+    """The typed error for a data file that could not be read: a storage failure, or the file is missing or corrupt.
 
-    None for an error that reading does not explain, or that is typed already.
+    None if the error does not come from reading, or is typed already.
     """
     if isinstance(error, DeltaError) and not isinstance(error, StorageUnavailableError):
         return None
@@ -69,7 +69,7 @@ def data_failure(error: Exception, *, table: str, file: str, about: str = "") ->
 
 
 def is_to_be_repeated(failure: DeltaError | None, number: int, backoff: Backoff) -> bool:
-    """Whether a read that failed like this at the try of this number, counted from 0, is tried once more."""
+    """Whether a read that failed with this error at try ``number``, counted from 0, is repeated."""
     return isinstance(failure, StorageUnavailableError) and number < backoff.tries - 1
 
 
@@ -78,15 +78,15 @@ def read_data(read: Callable[[], Answer], *, table: str, file: str, about: str =
 
     Args:
         read: One or more requests for a file.
-        table: For errors.
-        file: Likewise; a path of the log.
-        about: What of the file is read, where it is not its rows.
+        table: URI of the table, for errors.
+        file: Path of the file in the log, for errors.
+        about: Which part of the file is read, if not its rows.
         backoff: How often ``read`` is tried.
 
     Raises:
-        CorruptDataFileError: The file is missing, or its content is wrong.
-        StorageAccessError: The storage refuses.
-        StorageUnavailableError: It did not answer any of the tries.
+        CorruptDataFileError: The file is missing, or its content is invalid.
+        StorageAccessError: The storage denies access.
+        StorageUnavailableError: The storage did not answer any of the tries.
     """
     for number in backoff.numbers():
         try:

@@ -13,13 +13,13 @@ from airflow_delta.core.storage.renewed_options import current_options
 
 
 class TableFilesystems:
-    """Where the data files of a table lie: nearly all below its root, some (of clones) elsewhere.
+    """The filesystems of a table's data files: nearly all below its root, some (of clones) elsewhere.
 
-    Travels to other processes by its URI and options; the filesystems are made there, and anew when the options have changed.
+    Only URI and options are sent to other processes; filesystems are created there, and again when the options change.
     """
 
     def __init__(self, table_uri: str, storage_options: Mapping[str, Any] | None = None) -> None:
-        """Nothing is opened yet; the options are those of fsspec, and may be secret."""
+        """Nothing is opened yet; ``storage_options`` are fsspec's, and may be secret."""
         self._table_uri = table_uri
         self._options: Mapping[str, Any] = {} if storage_options is None else storage_options
         self._location = ObjectLocation.from_uri(table_uri)
@@ -29,12 +29,12 @@ class TableFilesystems:
         return type(self), (self._table_uri, self._options)
 
     def __call__(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """The filesystem of the root, or of a file that the log names by this URI, and the path there.
+        """The filesystem of the root, or of a file that the log names by this URI, and the path in it.
 
-        The options go with a URI only to the service and account that they were given for.
+        The options are only used for URIs of the service and account that they were given for.
 
         Raises:
-            UnsupportedStorageError: There is none, or it cannot be used here.
+            UnsupportedStorageError: There is no such filesystem, or it cannot be used here.
         """
         if uri is None:
             return self._root()

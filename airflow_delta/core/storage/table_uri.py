@@ -1,4 +1,4 @@
-"""What a table's URI says about where the table lies."""
+"""What a table's URI says about where the table is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_delta.core.errors import RelativePathError
 from airflow_delta.core.errors.statement import NOTHING_RENDERED
 
 ABSOLUTE = r"^/|^[A-Za-z][A-Za-z0-9+.-]+:/"
-"""Paths of the log that are not relative to the table's root; for Arrow, which has no ``is_relative``."""
+"""Matches paths of the log that are not relative to the table's root; for Arrow, which cannot call ``is_relative``."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
@@ -21,7 +21,7 @@ def scheme_of(uri: str) -> str:
 
 
 def local_path(uri: str) -> Path:
-    """The absolute path of a local table: ``file:/x``, ``file:///x``, ``file://localhost/x`` and ``/x`` are one.
+    """The absolute path of a local table: ``file:/x``, ``file:///x``, ``file://localhost/x`` and ``/x`` are the same.
 
     Nothing is percent-decoded, as in Hadoop's ``Path``: what the user wrote is the directory's name.
     """
@@ -30,7 +30,7 @@ def local_path(uri: str) -> Path:
 
 
 def without_dots(path: str) -> str:
-    """A relative or local path without its parts ``.``, which name no folder; object stores would take them for one."""
+    """A relative or local path without ``.`` segments, which object stores would take for folder names."""
     kept = "/".join(part for part in path.split("/") if part != ".")
     return kept or path[:1].replace(".", "")
 
@@ -41,17 +41,17 @@ def is_relative(path: str) -> bool:
 
 
 def absolute(uri: str, detail: str) -> str:
-    """The URI of a table or another place as it is; only a shell or a script may name one relative to its working directory.
+    """The URI of a table or another place, unchanged if absolute: only a shell or script may use relative paths.
 
     Args:
-        uri: A URI or a local path; blank is refused elsewhere.
-        detail: What is missing, for the error.
+        uri: A URI or a local path; blank values are refused elsewhere.
+        detail: Why it cannot be resolved, for the error.
 
     Raises:
-        RelativePathError: It is relative.
+        RelativePathError: The URI is relative.
     """
     if uri.strip() and is_relative(uri):
-        if uri == "None":  # as text
+        if uri == "None":  # a template without a value renders to this text
             detail += NOTHING_RENDERED
         raise RelativePathError(path=uri, detail=detail)
     return uri

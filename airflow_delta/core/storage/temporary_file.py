@@ -1,4 +1,4 @@
-"""A file that takes effect when it is closed, or leaves nothing."""
+"""A file that only takes effect when it is closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class TemporaryFile(io.BufferedWriter):
-    """Writes a file that ``close`` of a subclass puts to use; it is deleted when the stream ends, also unclosed."""
+    """Writes a temporary file that ``close`` of a subclass puts in place; without ``close`` it is deleted."""
 
     def __init__(self, path: Path, file: io.FileIO) -> None:
         self._path = path

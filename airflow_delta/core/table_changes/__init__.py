@@ -1,4 +1,4 @@
-"""Creating a table, changing its columns, properties and constraints, and the features that this requires."""
+"""Creating a table; changing its columns, properties and constraints; and the features that this requires."""
 
 from airflow_delta.core.table_changes.changes import TableChanges
 from airflow_delta.core.table_changes.columns import FIRST, NewColumn, Position, after, generated, identity, with_default

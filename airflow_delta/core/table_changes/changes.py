@@ -21,19 +21,19 @@ from airflow_delta.core.transaction.optimistic_transaction import OptimisticTran
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChanges:
-    """What can be changed about a table: every method reads the latest version and makes one commit.
+    """Changes of a table's definition: every method reads the latest version and makes one commit.
 
-    A change is rebased over commits that only write data. It loses against another change of the table's metadata or protocol
-    (``MetadataChangedError``, ``ProtocolChangedError``): run it again, and it is decided anew on what the table is then.
-    Where a table is so already, nothing is committed.
+    A change is rebased over commits that only write data. It conflicts with another change of the table's metadata or protocol
+    (``MetadataChangedError``, ``ProtocolChangedError``): if run again, it is decided on the table as it is then. If the table
+    already is as requested, nothing is committed.
 
-    Every method raises ``InvalidTableChangeError`` where the table, as it is, does not allow the change,
-    ``InvalidTableDefinitionError`` where no table could be like the result, ``UnsupportedWriterFeatureError`` where it would
-    need a feature that is not known here, and what ``OptimisticTransaction.commit`` raises.
+    Every method raises ``InvalidTableChangeError`` if the table's present state does not allow the change,
+    ``InvalidTableDefinitionError`` if the resulting definition is invalid, ``UnsupportedWriterFeatureError`` if it needs a
+    feature that is not supported here, and what ``OptimisticTransaction.commit`` raises.
 
     Attributes:
-        start: Starts a transaction on this snapshot, or on the latest version.
-        origin: The run that requests the changes.
+        start: Starts a transaction on the given snapshot, or on the latest version.
+        origin: The task run that requests the changes.
     """
 
     start: Callable[[Snapshot | None], OptimisticTransaction]
@@ -42,23 +42,23 @@ class TableChanges:
     # -- columns
 
     def add_columns(self, *columns: NewColumn) -> CommitResult:
-        """Add columns, at any depth; they are NULL in all rows that are there."""
+        """Add columns, at any depth; they are NULL in existing rows."""
         return self._commit("ADD COLUMNS", lambda table: column_changes.add_columns(table, columns))
 
     def rename_column(self, path: str, name: str) -> CommitResult:
-        """Rename a column; no data file changes. Needs column mapping."""
+        """Rename a column; no data file changes. Requires column mapping."""
         return self._commit("RENAME COLUMN", lambda table: column_changes.rename_column(table, path, name))
 
     def drop_columns(self, *paths: str) -> CommitResult:
-        """Take columns away; their values stay in the data files until these are written anew. Needs column mapping."""
+        """Drop columns; their values stay in data files until these are rewritten. Requires column mapping."""
         return self._commit("DROP COLUMNS", lambda table: column_changes.drop_columns(table, paths))
 
     def widen_column(self, path: str, to: DataType) -> CommitResult:
-        """Give a column, or the element, key or value of one, a wider type; data files stay. Needs type widening."""
+        """Widen the type of a column, or of an element, key or value; data files stay. Requires type widening."""
         return self._commit("CHANGE COLUMN", lambda table: column_changes.widen_column(table, path, to))
 
     def allow_null(self, path: str) -> CommitResult:
-        """Let a column be NULL that never was (``DROP NOT NULL``)."""
+        """Allow NULL in a column (``DROP NOT NULL``)."""
         return self._commit("CHANGE COLUMN", lambda table: column_changes.allow_null(table, path))
 
     def comment_column(self, path: str, comment: str) -> CommitResult:
@@ -66,47 +66,47 @@ class TableChanges:
         return self._commit("CHANGE COLUMN", lambda table: column_changes.comment_column(table, path, comment))
 
     def set_default(self, path: str, sql: str | None) -> CommitResult:
-        """Give later rows that do not name the column the value of ``sql``; NULL again, when it is None."""
+        """Set the default of a column, for later rows that do not name it; ``sql`` None drops the default."""
         return self._commit("CHANGE COLUMN", lambda table: column_changes.set_default(table, path, sql))
 
     def move_column(self, path: str, position: Position) -> CommitResult:
-        """Put a column at another place of its struct."""
+        """Move a column within its struct."""
         return self._commit("CHANGE COLUMN", lambda table: column_changes.move_column(table, path, position))
 
     def sync_identity(self, path: str, high_water_mark: int) -> CommitResult:
-        """Let the numbers of an identity column go on after this one, which the caller found in the rows."""
+        """Set the high-water mark of an identity column, which the caller has determined from the rows."""
         return self._commit("CHANGE COLUMN", lambda table: column_changes.sync_identity(table, path, high_water_mark))
 
     # -- properties and features
 
     def set_properties(self, properties: Mapping[str, str]) -> CommitResult:
-        """Set table properties, which adds the features that stand behind them to the protocol.
+        """Set table properties, and add the features that they require to the protocol.
 
-        To enable row tracking takes more than one commit: first all new files get row ids, then those that are there.
+        Enabling row tracking takes more than one commit: first new files get row ids, then existing files.
 
         Raises:
-            InvalidTablePropertyError: A property does not exist or cannot have its value.
+            InvalidTablePropertyError: A property does not exist, or its value is invalid.
             MissingRecordCountError: Row tracking needs the number of rows of a file, which its statistics lack.
         """
         return self.together(properties_set(properties))
 
     def unset_properties(self, *names: str, if_exists: bool = False) -> CommitResult:
-        """Take table properties away, so that their defaults hold; features stay supported.
+        """Unset table properties, so that their defaults apply; features stay supported.
 
         Args:
-            names: Of properties that are set.
-            if_exists: Whether one that is not set is no error.
+            names: Names of the properties.
+            if_exists: Whether to ignore properties that are not set, rather than fail.
         """
         return self._commit(
             "UNSET TBLPROPERTIES", lambda table: property_changes.unset_properties(table, names, if_exists=if_exists)
         )
 
     def add_feature(self, name: str) -> CommitResult:
-        """Support a table feature, and those that it requires, from now on."""
+        """Add a table feature to the protocol, and those that it requires."""
         return self.set_properties({f"delta.feature.{name}": "supported"})
 
     def upgrade_protocol(self, reader_version: int, writer_version: int) -> CommitResult:
-        """Require at least these versions of the protocol; 3 and 7 allow lists of features."""
+        """Require at least these protocol versions; reader version 3 and writer version 7 allow table features."""
         return self._commit(
             "UPGRADE PROTOCOL", lambda table: property_changes.upgrade_protocol(table, reader_version, writer_version)
         )
@@ -114,17 +114,17 @@ class TableChanges:
     # -- rules and layout
 
     def add_constraint(self, name: str, sql: str, *, verified: Snapshot | None = None) -> CommitResult:
-        """Add a CHECK constraint that every row must satisfy (NULL does not).
+        """Add a CHECK constraint that must be TRUE for every row (NULL violates it).
 
         Args:
-            name: Of the constraint.
+            name: Name of the constraint.
             sql: A condition in Spark SQL.
-            verified: The version of which the caller has checked all rows. Without it they are read and checked here, which is
-                possible for conditions that ``Snapshot.to_arrow`` decides.
+            verified: The version whose rows the caller has all checked. Without it they are read and checked here, which only
+                works for conditions that ``Snapshot.to_arrow`` can evaluate.
 
         Raises:
-            ConstraintViolatedError: Rows that are there break it.
-            ConcurrentAppendError: Rows came since that were not checked.
+            ConstraintViolatedError: Existing rows violate it.
+            ConcurrentAppendError: Rows were added meanwhile that were not checked.
         """
         return self.together(constraint(name, sql, verified=verified), basis=verified)
 
@@ -133,22 +133,22 @@ class TableChanges:
         return self._commit("DROP CONSTRAINT", lambda table: property_changes.drop_constraint(table, name, if_exists=if_exists))
 
     def cluster_by(self, *names: str) -> CommitResult:
-        """Cluster later files by these columns, at most four; by none, when there are no names."""
+        """Cluster files written from now on by these columns, at most four; without names, end clustering."""
         return self._commit("CLUSTER BY", lambda table: property_changes.cluster_by(table, names))
 
-    # -- several at once
+    # -- several changes
 
     def together(self, *steps: Step, basis: Snapshot | None = None) -> CommitResult:
-        """Make the changes, one after the other, as one commit; all of them, or none.
+        """Make the changes in order, in one commit: all of them, or none.
 
         Args:
-            steps: What to change. Where one needs row ids, the commits that give them come before.
+            steps: The changes. If one needs row ids, the commits that assign them come first.
             basis: The version to decide on; the latest one when None.
         """
         transaction = self.start(basis)
         plan = self._planned(transaction, steps)
         if any(step.needs_row_ids for step in steps):
-            # The token stands for the last commit: with an earlier one of a killed task the work would count as done.
+            # The token identifies the last commit: after a kill, work whose earlier commit had it would count as done.
             preparing = replace(self, origin=replace(self.origin, token=None) if self.origin else None)
             preparing.together(support_row_tracking())
             backfill(lambda: self.start(None), preparing.origin)

@@ -1,4 +1,4 @@
-"""The columns that a table is clustered by: a metadata domain, with physical names.
+"""A table's clustering columns: a metadata domain, with physical names.
 
 Protocol: PROTOCOL.md, "Clustered Table".
 """
@@ -21,10 +21,10 @@ CLUSTERING_FEATURE = "clustering"
 
 
 def clustering_domain(schema: StructType, columns: Sequence[ColumnPath]) -> DomainMetadata:
-    """The domain that says that the table is clustered by these columns; by none, when there are none.
+    """The domain action that sets these clustering columns; without columns, the table is not clustered.
 
     Raises:
-        Refusal: The column does not exist.
+        Refusal: A column does not exist.
     """
     physical = [[physical_name(find_column(schema, path[:depth])[1]) for depth in range(1, len(path) + 1)] for path in columns]
     document = {"clusteringColumns": physical, "domainName": CLUSTERING}
@@ -32,17 +32,17 @@ def clustering_domain(schema: StructType, columns: Sequence[ColumnPath]) -> Doma
 
 
 def clustering_columns(table: str, schema: StructType, domains: Mapping[str, DomainMetadata]) -> tuple[ColumnPath, ...]:
-    """The columns, by their logical names, that the table is clustered by.
+    """The table's clustering columns, by logical names.
 
     Raises:
-        CorruptLogError: The domain is not what the protocol says, or names a column that is not there.
+        CorruptLogError: The domain violates the protocol, or names a column that does not exist.
     """
     domain = domains.get(CLUSTERING)
     if domain is None:
         return ()
     try:
         physical = parse_json(domain.configuration)["clusteringColumns"]
-        # A list of names for each column, as Delta Spark has it, or one name, as the protocol's example.
+        # Each column is a list of names, as Delta Spark writes it, or one name, as in the protocol's example.
         return tuple(_logical(schema, [path] if isinstance(path, str) else path) for path in physical)
     except (ValueError, LookupError, TypeError, Refusal) as error:
         detail = f"its configuration is {domain.configuration!r:.200}"
@@ -50,7 +50,7 @@ def clustering_columns(table: str, schema: StructType, domains: Mapping[str, Dom
 
 
 def has_no_columns(domain: DomainMetadata) -> bool:
-    """Whether the domain says that the table is clustered by no columns."""
+    """Whether the domain lists no clustering columns."""
     try:
         return bool(parse_json(domain.configuration)["clusteringColumns"] == [])
     except (ValueError, LookupError, TypeError):

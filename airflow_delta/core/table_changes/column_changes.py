@@ -1,4 +1,4 @@
-"""Changes of columns, as new table states."""
+"""Changes of columns, computed as new table states."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VALUES_FOR_NEW_ROWS = (CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START)
 
 
 def add_columns(table: TableState, columns: Sequence[NewColumn]) -> Change:
-    """The table with more columns, NULL in the rows that are there."""
+    """Add columns, which are NULL in existing rows."""
     schema = table.schema
     for column in columns:
         if any(key in column.metadata for key in _VALUES_FOR_NEW_ROWS):
@@ -39,7 +39,7 @@ def add_columns(table: TableState, columns: Sequence[NewColumn]) -> Change:
 
 
 def rename_column(table: TableState, path: str, name: str) -> Change:
-    """The table with another name for a column; data files know it by its physical name."""
+    """Rename a column; in data files it keeps its physical name."""
     old, _ = schema_edit.find_column(table.schema, parse_path(path))
     _check_mapped(table)
     check_not_used(table.metadata, table.schema, old, "rename")
@@ -55,7 +55,7 @@ def rename_column(table: TableState, path: str, name: str) -> Change:
 
 
 def drop_columns(table: TableState, paths: Sequence[str]) -> Change:
-    """The table without some columns; their values stay in the data files until these are written anew."""
+    """Drop columns; their values stay in data files until these are rewritten."""
     schema, configuration = table.schema, table.configuration
     names = []
     for path in map(parse_path, paths):
@@ -74,7 +74,7 @@ def drop_columns(table: TableState, paths: Sequence[str]) -> Change:
 
 
 def widen_column(table: TableState, path: str, to: DataType) -> Change:
-    """The table with a wider type of a column, or of the element, key or value of one; data files stay."""
+    """Widen the type of a column, or of an element, key or value; data files stay."""
     found, column = schema_edit.find_column(table.schema, parse_path(path))
     schema = schema_edit.widen_column(table.schema, found, to)
     if not table.is_on(_TYPE_WIDENING):
@@ -84,17 +84,17 @@ def widen_column(table: TableState, path: str, to: DataType) -> Change:
 
 
 def allow_null(table: TableState, path: str) -> Change:
-    """The table with NULL allowed in a column."""
+    """Allow NULL in a column."""
     return _with_field(table, path, lambda column: replace(column, nullable=True))
 
 
 def comment_column(table: TableState, path: str, comment: str) -> Change:
-    """The table with another comment on a column."""
+    """Set the comment of a column."""
     return _with_field(table, path, lambda column: _with_metadata(column, COMMENT, comment))
 
 
 def set_default(table: TableState, path: str, sql: str | None) -> Change:
-    """The table with another default of a column; with none when ``sql`` is None."""
+    """Set the default of a column; ``sql`` None drops it."""
     if len(parse_path(path)) > 1:
         raise Refusal(f"{path} is a nested field, not a top-level column")
 
@@ -107,13 +107,13 @@ def set_default(table: TableState, path: str, sql: str | None) -> Change:
 
 
 def move_column(table: TableState, path: str, position: Position) -> Change:
-    """The table with a column at another place of its struct."""
+    """Move a column within its struct."""
     found, column = schema_edit.find_column(table.schema, parse_path(path))
     return _changed_column(table, schema_edit.move_column(table.schema, found, position), found, column, position)
 
 
 def sync_identity(table: TableState, path: str, high_water_mark: int) -> Change:
-    """The table in which the numbers of an identity column go on after ``high_water_mark``.
+    """Set the high-water mark of an identity column, after which its values continue.
 
     Protocol: PROTOCOL.md, "Identity Columns".
     """

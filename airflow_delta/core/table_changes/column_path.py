@@ -1,6 +1,6 @@
-"""The name of a column at any depth: ``a.b``, ``list.element.x``, ``pairs.value``.
+"""The path of a column at any depth: ``a.b``, ``list.element.x``, ``pairs.value``.
 
-Backticks stand around a part that holds a dot or a backtick, which is doubled then.
+A part that contains a dot or a backtick is put in backticks, with backticks inside doubled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parse_path(text: str) -> ColumnPath:
 
 
 def path_text(path: ColumnPath) -> str:
-    """The path as Delta's history shows it, which reads back."""
+    """The path as Delta's history shows it; ``parse_path`` reads it back."""
     return ".".join(map(_part_text, path))
 
 
@@ -43,10 +43,10 @@ def _part_text(part: str) -> str:
 
 
 def folded(path: ColumnPath) -> ColumnPath:
-    """The path as it is compared: names mean the same in any case."""
+    """The path for comparisons, as names are case-insensitive."""
     return tuple(name_key(part) for part in path)
 
 
 def overlap(one: ColumnPath, other: ColumnPath) -> bool:
-    """Whether one of the columns is the other, or lies in it."""
+    """Whether one of the columns is the other, or is nested in it."""
     return all(left == right for left, right in zip(folded(one), folded(other), strict=False))

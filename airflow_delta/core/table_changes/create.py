@@ -40,12 +40,13 @@ class NewTable:
 
     Attributes:
         schema: Its columns; see ``columns`` for defaults, generated columns and identity columns.
-        partition_columns: Names of columns, in order.
-        clustering_columns: Paths of columns, at most four; never together with partition columns.
-        properties: ``delta.*`` properties, of which those about the protocol are obeyed, and the user's own.
-        constraints: CHECK constraints: name to condition.
-        name: What people call it.
-        description: What people say of it.
+        partition_columns: Names of the partition columns, in order.
+        clustering_columns: Paths of the clustering columns, at most four; never together with partition columns.
+        properties: ``delta.*`` properties, of which those about the protocol take effect but are not stored, and the user's
+            own.
+        constraints: CHECK constraints: condition by name.
+        name: Name for people.
+        description: Description for people.
     """
 
     schema: StructType
@@ -57,7 +58,7 @@ class NewTable:
     description: str | None = None
 
     def partition_by(self) -> tuple[str, ...]:
-        """The partition columns as the schema spells them."""
+        """The partition columns, as spelled in the schema."""
         found = ((name, self.schema.find(name)) for name in self.partition_columns)
         return tuple(column.name if column else name for name, column in found)
 
@@ -67,12 +68,12 @@ class TablePlace:
     """Where a table is to be made.
 
     Attributes:
-        uri: The table's URI, for the errors.
+        uri: URI of the table, for errors.
         now: Milliseconds since the epoch.
         create: Starts a transaction that creates a table.
-        latest: Starts a transaction on the table that is there; ``TableNotFoundError`` where there is none.
-        stray_file: The path of a file that lies there, and would be taken for one of the table's; None for none.
-        identity: The properties by which a catalog knows the table that it manages there.
+        latest: Starts a transaction on the existing table; raises ``TableNotFoundError`` without one.
+        stray_file: Returns the path of a file there that would be taken for one of the table's; None without one.
+        identity: The table properties that identify the table in the catalog that manages it.
     """
 
     uri: str
@@ -88,10 +89,10 @@ class PlannedTable:
     """What a statement would make.
 
     Attributes:
-        operation: Delta's name of it; None where the table that is there would be left as it is.
-        read_version: Version of that table; -1 where there is none.
-        definition: The table afterwards.
-        removed_files: How many files would go from it.
+        operation: Delta's name of the operation; None if the existing table would be left unchanged.
+        read_version: Version of the existing table; -1 without one.
+        definition: The table's definition afterwards.
+        removed_files: How many of the existing table's files would be removed.
     """
 
     operation: str | None
@@ -119,22 +120,22 @@ def plan_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error") 
 
 
 def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
-    """Make the table, empty.
+    """Create the table, empty.
 
     Args:
-        new: What it is to be.
-        place: Where.
-        mode: What to do when there is a table: fail, leave it as it is, or put the new one in its place (its history stays).
-        origin: The run that requests it.
+        new: The table.
+        place: Where to create it.
+        mode: What to do if the table exists: fail, leave it unchanged, or replace it (its history stays).
+        origin: The task run that requests it.
 
     Raises:
-        TableExistsError: There is a table, and the mode is ``error``.
+        TableExistsError: The table exists, and the mode is ``error``.
         LocationNotEmptyError: There is no table, but there are files.
-        InvalidTableDefinitionError: No table can be like this.
-        InvalidTablePropertyError: A property does not exist or cannot have its value.
-        UnsupportedWriterFeatureError: It needs a feature that is not known here.
-        AppendOnlyTableError: The table to be replaced only takes appends.
-        CommitConflictError: The table to be replaced changed meanwhile.
+        InvalidTableDefinitionError: The definition is invalid.
+        InvalidTablePropertyError: A property does not exist, or its value is invalid.
+        UnsupportedWriterFeatureError: The table would need a feature that is not supported here.
+        AppendOnlyTableError: The table to be replaced is append-only.
+        CommitConflictError: The table to be replaced was changed meanwhile.
     """
     if mode != "error":
         try:
@@ -148,7 +149,7 @@ def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error"
     except TableExistsError:
         if mode == "error":
             raise
-        return create_table(new, place, mode=mode, origin=origin)  # it is there since
+        return create_table(new, place, mode=mode, origin=origin)  # another writer has created it meanwhile
 
 
 def _create(new: NewTable, place: TablePlace, mode: CreateMode, origin: Origin | None) -> CommitResult:
@@ -166,7 +167,7 @@ def _check_empty(place: TablePlace) -> None:
         transaction = place.latest()
     except TableNotFoundError:
         raise LocationNotEmptyError(table=place.uri, file=file) from None
-    raise TableExistsError(table=place.uri, version=transaction.read_version)  # whose file it may be
+    raise TableExistsError(table=place.uri, version=transaction.read_version)  # the stray file may belong to it
 
 
 def _replace(new: NewTable, place: TablePlace, transaction: OptimisticTransaction, origin: Origin | None) -> CommitResult:
@@ -186,7 +187,7 @@ def _replace(new: NewTable, place: TablePlace, transaction: OptimisticTransactio
 def _replacement(
     new: NewTable, place: TablePlace, transaction: OptimisticTransaction
 ) -> tuple[Definition, tuple[DomainMetadata, ...], pa.Table]:
-    """The table that takes the place of another one, its clustering, and the files that go (``ADD_FILE``)."""
+    """The table that replaces the existing one, its clustering domain, and the files to remove (``ADD_FILE``)."""
     before = _defined(transaction)
     definition, clustering = _of_place(new, place, before, transaction.snapshot.domains)
     transaction.read_whole_table()
@@ -206,7 +207,7 @@ def _of_place(
 
 
 def _defined(transaction: OptimisticTransaction) -> Definition:
-    """The table as the transaction read it."""
+    """The definition of the table that the transaction read."""
     return Definition(metadata=transaction.snapshot.metadata, protocol=transaction.snapshot.protocol)
 
 
@@ -228,22 +229,22 @@ def table_definition(
     *,
     identity: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Definition, tuple[DomainMetadata, ...]]:
-    """The table as it will be, and the metadata domains that the commit sets for its clustering.
+    """The definition of the new table, and the metadata domains for its clustering.
 
-    What a catalog that manages the table requires belongs to the place and not to the statement.
+    Properties that a managing catalog requires are determined by the place, not by the statement.
 
     Args:
-        new: What it is to be.
-        table: URI of the table, for the errors.
+        new: The table.
+        table: URI of the table, for errors.
         now: Milliseconds since the epoch.
-        replaced: The table that it takes the place of.
+        replaced: The table that it replaces.
         domains: The metadata domains of that table, by name.
-        identity: The properties by which a catalog knows the table that it manages there.
+        identity: The table properties that identify the table in the catalog that manages it.
 
     Raises:
-        InvalidTableDefinitionError: No table can be like this.
-        InvalidTablePropertyError: A property does not exist or cannot have its value.
-        UnsupportedWriterFeatureError: It needs a feature that is not known here.
+        InvalidTableDefinitionError: The definition is invalid.
+        InvalidTablePropertyError: A property does not exist, or its value is invalid.
+        UnsupportedWriterFeatureError: The table would need a feature that is not supported here.
     """
     wanted = requested(new.properties, table)
     if replaced:
@@ -272,7 +273,7 @@ def table_definition(
 
 
 def _constraints(new: NewTable, table: str) -> dict[str, str]:
-    """The constraints as table properties; an empty table satisfies each."""
+    """The constraints as table properties; the empty table satisfies them all."""
     for name, sql in new.constraints.items():
         columns = columns_in(sql)
         if columns is None:

@@ -1,6 +1,6 @@
-"""Columns as Spark SQL writes them: ``id BIGINT NOT NULL, day DATE GENERATED ALWAYS AS (CAST(at AS DATE)) COMMENT 'text'``.
+"""Parses column definitions in Spark SQL: ``id BIGINT NOT NULL, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))``.
 
-Expressions (of defaults and generated columns) are kept as they were written: other engines read them in the log.
+Expressions (of defaults and generated columns) are kept as written: other engines read them in the log.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-"""What a sign behind a backslash means in Spark SQL; any other means itself."""
+"""The meaning of a character after a backslash in Spark SQL; all others stand for themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnText:
-    """One column of a text.
+    """One column definition.
 
     Attributes:
-        path: Its name; of a member of a struct with the way to it.
-        field: What it is; its name is the last part of the path.
+        path: Its name, or the path of a nested field.
+        field: The column; its name is the last part of the path.
     """
 
     path: ColumnPath
@@ -68,10 +68,10 @@ class ColumnText:
 
 
 def parse_columns(text: str) -> tuple[ColumnText, ...]:
-    """The columns that the text describes, in order.
+    """The columns in the text, in order.
 
     Raises:
-        InvalidStatementError: It does not; the error says where.
+        InvalidStatementError: The text is invalid; the error names the position.
     """
     parser = _Parser(text)
     return parser.all(lambda: parser.separated(parser.column))
@@ -81,7 +81,7 @@ def parse_struct(text: str) -> StructType:
     """The columns of a new table.
 
     Raises:
-        InvalidStatementError: The text describes no columns, or one within another.
+        InvalidStatementError: The text is invalid, or names a nested field.
     """
     columns = parse_columns(text)
     for column in columns:
@@ -93,10 +93,10 @@ def parse_struct(text: str) -> StructType:
 
 
 def parse_type(text: str) -> DataType:
-    """The type of this name.
+    """The type with this name.
 
     Raises:
-        InvalidStatementError: There is none.
+        InvalidStatementError: There is no such type.
     """
     parser = _Parser(text)
     declared = parser.all(parser.type)
@@ -108,7 +108,7 @@ def parse_type(text: str) -> DataType:
 
 
 class _Parser:
-    """Reads a text from left to right; names and keywords mean the same in any case."""
+    """Parses a text from left to right; names and keywords are case-insensitive."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -116,7 +116,7 @@ class _Parser:
         self._next = 0
 
     def all(self, read: Callable[[], Part]) -> Part:
-        """What ``read`` makes of the whole text."""
+        """Parse the whole text with ``read``."""
         try:
             found = read()
         except RecursionError:
@@ -126,7 +126,7 @@ class _Parser:
         return found
 
     def separated(self, read: Callable[[], Part]) -> tuple[Part, ...]:
-        """What ``read`` makes of each of the parts between commas."""
+        """Parse a comma-separated list, each part with ``read``."""
         found = [read()]
         while self._take(","):
             found.append(read())
@@ -143,7 +143,7 @@ class _Parser:
         return ColumnText(path=tuple(path), field=field)
 
     def type(self) -> DataType:
-        """The type that comes next; a string of limited length under the name of its own, such as ``char(5)``."""
+        """Parse a type; strings of limited length keep their own name, such as ``char(5)``."""
         word = self._word("a type").lower()
         match word:
             case "array":
@@ -191,7 +191,7 @@ class _Parser:
         return DecimalType(precision, scale)
 
     def _clause(self, field: StructField) -> StructField | None:
-        """The column with what is said of it next; None where nothing is."""
+        """Parse the next clause of a column; returns the changed column, or None without a clause."""
         if self._take("NOT", "NULL"):
             return replace(field, nullable=False)
         if self._take("DEFAULT"):
@@ -227,7 +227,7 @@ class _Parser:
         return replace(field, metadata={**field.metadata, COMMENT: string_value(token["text"])})
 
     def _expression(self) -> str:
-        """The text up to the next clause or column."""
+        """The text of an expression, up to the next clause or column."""
         start, depth = self._next, 0
         while (token := self._peek()) is not None:
             sign = token[token.lastgroup or 0]
@@ -264,7 +264,7 @@ class _Parser:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
     def _is(self, *words: str) -> bool:
-        """Whether these words or signs come next."""
+        """Whether these words or symbols come next."""
         coming = self._tokens[self._next : self._next + len(words)]
         return [word[word.lastgroup or 0].upper() for word in coming] == [word.upper() for word in words]
 
@@ -312,15 +312,15 @@ class _Parser:
 
 
 def _start(token: re.Match[str]) -> int:
-    """Where the token itself begins, behind spaces and comments."""
+    """Position of the token itself, after spaces and comments."""
     return token.start(token.lastgroup or 0)
 
 
 def string_value(text: str) -> str:
-    """What a text in quotes says in Spark SQL (``SparkParserUtils.unescapeSQLString``).
+    """The value of a quoted text in Spark SQL (``SparkParserUtils.unescapeSQLString``).
 
     Raises:
-        InvalidStatementError: It says half of a character.
+        InvalidStatementError: The value contains a lone surrogate.
     """
     if text[0] in "rR":
         return text[2:-1]

@@ -1,4 +1,4 @@
-"""A table's metadata and protocol after a change: column ids given, features listed, everything checked."""
+"""A table's metadata and protocol after a change: assigns column ids, lists features, and checks everything."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _MATERIALIZED = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
 }
-"""Where rewritten files keep the ids and versions of their rows: names that no column of a user has."""
+"""Prefixes of the hidden columns in which rewritten files keep row ids and versions; no user's column has such a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What a table is, and what readers and writers must know for it."""
+    """A table's metadata and protocol."""
 
     metadata: Metadata
     protocol: Protocol
 
     @property
     def schema(self) -> StructType:
-        """The columns as the log has them."""
+        """The columns as in the log."""
         return parse_schema(self.metadata.schema_string)
 
     @property
     def columns(self) -> StructType:
-        """The columns; ids and physical names only where column mapping is on."""
+        """The columns as readers see them; ids and physical names only if column mapping is on."""
         return columns_of(self.metadata, self.protocol)
 
 
@@ -57,19 +57,19 @@ def new_definition(
     features: Iterable[str] = (),
     replaced: Definition | None = None,
 ) -> Definition:
-    """A table that is made as ``metadata`` says.
+    """The definition of a new table.
 
     Args:
-        table: URI of the table, for the errors.
-        metadata: The columns as the user gives them; ids from another table are ignored.
-        wanted: What the properties require beside ``metadata.configuration``.
-        features: What else the table needs.
-        replaced: The table at this place before; its protocol only grows, and its column ids are not used again.
+        table: URI of the table, for errors.
+        metadata: The metadata as the user gives it; column ids of another table are ignored.
+        wanted: What the properties require in addition to ``metadata.configuration``.
+        features: Other features that the table needs.
+        replaced: The former table at this place; its protocol is never lowered, and its column ids are not reused.
 
     Raises:
-        InvalidTableDefinitionError: No table can be like this.
-        IcebergCompatError: It cannot be read as an Iceberg table, as a property says.
-        UnsupportedWriterFeatureError: It needs what is not known here.
+        InvalidTableDefinitionError: The definition is invalid.
+        IcebergCompatError: The table would violate the Iceberg compatibility that a property requires.
+        UnsupportedWriterFeatureError: The table would need a feature that is not supported here.
     """
     schema = without_column_mapping(parse_schema(metadata.schema_string))
     configuration = with_implied_properties(metadata.configuration)
@@ -94,13 +94,13 @@ def changed_definition(
     *,
     features: Iterable[str] = (),
 ) -> Definition:
-    """The table ``before`` with other metadata.
+    """The definition ``before`` with other metadata.
 
     Raises:
-        Refusal: Column mapping cannot change like this.
-        InvalidTableDefinitionError: No table can be like this.
-        IcebergCompatError: It could not be read as an Iceberg table, as a property says.
-        UnsupportedWriterFeatureError: It needs what is not known here.
+        Refusal: Column mapping cannot be changed like this.
+        InvalidTableDefinitionError: The definition is invalid.
+        IcebergCompatError: The table would violate the Iceberg compatibility that a property requires.
+        UnsupportedWriterFeatureError: The table would need a feature that is not supported here.
     """
     metadata = _mapped(before, metadata)
     check_definition(table, metadata, before.metadata)
@@ -111,7 +111,7 @@ def changed_definition(
 
 
 def with_row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties, with names for the hidden columns of row tracking where it is enabled.
+    """The properties, with names for the hidden columns of row tracking if it is enabled.
 
     Protocol: PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking".
     """
@@ -133,10 +133,10 @@ def _protocol(
 
 
 def _mapped(definition: Definition, metadata: Metadata) -> Metadata:
-    """The metadata, in which new columns have ids and physical names if the table maps columns.
+    """The metadata, with ids and physical names for new columns if column mapping is on.
 
-    Where the mapping is switched on, the columns that are there keep their names as physical names: data files have them,
-    whatever ids and physical names another table has left in the schema.
+    When mapping is enabled, existing columns keep their names as physical names, as in the data files, whatever ids and
+    physical names of another table are still in the schema.
     """
     before = definition.metadata
     old, new = column_mapping_of(before, definition.protocol), mapping_mode(metadata.configuration)
@@ -161,5 +161,5 @@ def _mapped(definition: Definition, metadata: Metadata) -> Metadata:
 
 
 def _ids_wanted(configuration: Mapping[str, str]) -> dict[str, bool]:
-    """What Iceberg compatibility asks of ids and physical names, as ``with_column_mapping`` takes it."""
+    """What Iceberg compatibility requires of ids and physical names, as arguments of ``with_column_mapping``."""
     return {"number_names": numbers_physical_names(configuration), "nested": needs_nested_ids(configuration)}

@@ -48,18 +48,18 @@ from airflow_delta.core.table_changes.expressions import columns_in
 from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY, SUSPENDED_PROPERTY
 
 FORBIDDEN_SIGNS = " ,;{}()\n\t="
-"""Signs that a column's name may only hold with column mapping."""
+"""Characters that a column name may only contain with column mapping."""
 
 MAX_CLUSTERING_COLUMNS = 4
 
 _CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _PARTITION_TYPES = {*INTEGERS, FLOAT, DOUBLE, BOOLEAN, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ}
 ORDERED_TYPES = {*INTEGERS, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ}
-"""Types whose statistics have bounds, as clustering needs them; decimals have them too."""
+"""Types whose statistics have bounds, which clustering needs; decimals have bounds, too."""
 
 
 def definition_reasons(metadata: Metadata) -> Iterator[str]:
-    """Why no table can be like this, one line for each reason."""
+    """The reasons why the metadata is invalid, one line each."""
     yield from _text_reasons(metadata)
     schema = parse_schema(metadata.schema_string)
     is_mapped = mapping_mode(metadata.configuration) is not MappingMode.NONE
@@ -72,15 +72,15 @@ def definition_reasons(metadata: Metadata) -> Iterator[str]:
 
 
 def check_definition(table: str, metadata: Metadata, before: Metadata | None = None) -> None:
-    """Return if a table can be like this.
+    """Return if the metadata is valid.
 
     Args:
         table: URI of the table, for the error.
-        metadata: What it is to be.
-        before: What it is; what was wrong with it before, other engines allowed, and is no reason.
+        metadata: The new metadata.
+        before: The present metadata; problems that it already has, which other engines allowed, are ignored.
 
     Raises:
-        InvalidTableDefinitionError: It names every reason why not.
+        InvalidTableDefinitionError: The metadata is invalid; the error lists every reason.
     """
     known = set(definition_reasons(before)) if before else set()
     reasons = tuple(reason for reason in definition_reasons(metadata) if reason not in known)
@@ -94,7 +94,7 @@ def check_clustering(table: str, metadata: Metadata, columns: Sequence[ColumnPat
     Protocol: PROTOCOL.md, "Clustered Table".
 
     Raises:
-        InvalidTableDefinitionError: It names every reason why not.
+        InvalidTableDefinitionError: It cannot; the error lists every reason.
     """
     reasons = tuple(_clustering_reasons(metadata, columns)) if columns else ()
     if reasons:
@@ -102,7 +102,7 @@ def check_clustering(table: str, metadata: Metadata, columns: Sequence[ColumnPat
 
 
 def _text_reasons(metadata: Metadata) -> Iterator[str]:
-    """Of what people say of a table that which is no text: no reader could open it."""
+    """Reasons about names and descriptions that are not valid text: no reader could open the table."""
     for name, said in (("name", metadata.name), ("description", metadata.description)):
         if not isinstance(said, str | None):
             yield f"expected a text as {name}, found {said!r}"
@@ -152,7 +152,7 @@ def _partition_reasons(schema: StructType, partition_columns: Sequence[str]) -> 
 
 
 def _rule_reasons(schema: StructType, partition_columns: Sequence[str]) -> Iterator[str]:
-    """Of columns that have a default, are generated, or number themselves."""
+    """Reasons about columns that have a default, are generated, or are identity columns."""
     for field in schema.fields:
         rules = [key for key in (CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START) if key in field.metadata]
         if len(rules) > 1:

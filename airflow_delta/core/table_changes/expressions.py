@@ -1,4 +1,4 @@
-"""The columns that the table's own expressions reference: these must not change."""
+"""The columns that the table's own expressions reference, and which must not change."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def check_constraints(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def columns_in(sql: str) -> frozenset[ColumnPath] | None:
-    """Paths that the expression names; None when they are unknown."""
+    """Paths that the expression names; None if unknown."""
     return named_columns(sql)
 
 
 def check_not_used(metadata: Metadata, schema: StructType, path: ColumnPath, change: str) -> None:
-    """Return if no CHECK constraint and no generated column is about the column at ``path``.
+    """Return if no CHECK constraint, invariant or generated column references the column at ``path``.
 
     Raises:
-        Refusal: It names the expressions that are.
+        Refusal: Some do; the message names the expressions.
     """
     users = tuple(_users(metadata, schema, path))
     if users:
@@ -55,7 +55,7 @@ def _users(metadata: Metadata, schema: StructType, path: ColumnPath) -> Iterator
 
 
 def _invariant(field: StructField) -> str:
-    """The column's invariant as SQL; the raw text where it is not valid SQL.
+    """The column's invariant as SQL; the raw text if it is not valid SQL.
 
     Protocol: PROTOCOL.md, "Column Invariants".
     """

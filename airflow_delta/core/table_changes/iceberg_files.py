@@ -1,6 +1,6 @@
-"""Whether the data files that a table has already are as Iceberg's readers need them, before a property says so.
+"""Checks that existing data files are readable for Iceberg, before a property declares compatibility.
 
-Protocol: PROTOCOL.md, "Writer Requirements for IcebergCompatV1", "... V2": what each data file holds.
+Protocol: PROTOCOL.md, "Writer Requirements for IcebergCompatV1", "... V2": what each data file must contain.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from airflow_delta.core.table_features.partition_columns import materialized_col
 from airflow_delta.core.wording import counted
 
 MOST_FILES: Final = 10_000
-"""Files whose footers are read to find out; a table with more is refused."""
+"""Most files whose footers are checked; a table with more files is refused."""
 
 _THREADS = 8
 _EXAMPLES = 3
@@ -36,15 +36,15 @@ _NEW_TABLE = "write the rows into a new table with the property"
 
 
 def check_files_conform(snapshot: Snapshot, after: Definition, version: int) -> None:
-    """Return if every file of the table can stay when this version of compatibility is enabled.
+    """Return if every file of the table may stay when this version of Iceberg compatibility is enabled.
 
     Args:
         snapshot: The table, with its files.
-        after: What it is to become.
-        version: The version that is enabled.
+        after: The table's definition after the change.
+        version: The version of Iceberg compatibility.
 
     Raises:
-        IcebergCompatError: It names files that cannot stay, and why.
+        IcebergCompatError: Some files may not; the error names them, and why.
         CorruptDataFileError: A file cannot be read.
     """
     files = snapshot.files(columns=["path", "deletion_vector", NUM_RECORDS.name])
@@ -89,10 +89,10 @@ def problems_of(footer: pq.FileMetaData, wanted: pa.Schema, required: set[str], 
     """What is wrong with a file.
 
     Args:
-        footer: Its footer.
-        wanted: The columns as such files hold them, with their ids.
-        required: Names of those that it must hold.
-        needs_int64: Whether times are 64-bit integers.
+        footer: Footer of the file.
+        wanted: The columns as such files must have them, with their ids.
+        required: Names of the columns that it must contain.
+        needs_int64: Whether timestamps must be 64-bit integers.
     """
     held = footer.schema.to_arrow_schema()
     for field in wanted:

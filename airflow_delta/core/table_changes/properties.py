@@ -1,6 +1,6 @@
-"""Table properties as statements give them: their names as Delta spells them, their values as Delta takes them.
+"""Table properties in statements: checks values, and converts names to Delta's spelling.
 
-Keys that do not start with ``delta.`` are the user's own and stay as they are, but for ``airflow_delta.bloomFilter.*``.
+Keys that do not start with ``delta.`` are the user's own and stay unchanged, except for ``airflow_delta.bloomFilter.*``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _READER_VERSION, _WRITER_VERSION = "delta.minReaderVersion", "delta.minWriterVer
 _IGNORED = "delta.ignoreProtocolDefaults"
 
 Check = Callable[[str], str | None]
-"""What is wrong with a value; None when nothing is."""
+"""Returns what is wrong with a value; None if it is valid."""
 
 
 def _boolean(value: str) -> str | None:
@@ -164,7 +164,7 @@ INTERNAL = frozenset(
         "delta.rowTracking.materializedRowIdColumnName",
     }
 )
-"""Properties that only the log itself sets."""
+"""Properties that users cannot set, as only Delta itself does."""
 
 _INTERNAL = {name.lower(): name for name in INTERNAL}
 
@@ -174,10 +174,10 @@ class RequestedProperties:
     """What properties in a statement request.
 
     Attributes:
-        configuration: What the metadata will hold, in the order given.
+        configuration: The properties to store in the metadata, in the order given.
         features: Features to be supported (``delta.feature.<name> = supported``).
-        reader_version: The lowest reader version (``delta.minReaderVersion``).
-        writer_version: The lowest writer version (``delta.minWriterVersion``).
+        reader_version: The least reader version (``delta.minReaderVersion``).
+        writer_version: The least writer version (``delta.minWriterVersion``).
     """
 
     configuration: Mapping[str, str] = field(default_factory=dict)
@@ -187,10 +187,10 @@ class RequestedProperties:
 
 
 def check_timestamps_kept(protocol: Protocol, configuration: Mapping[str, str]) -> None:
-    """Return if a table with this protocol may have these properties; what they leave out counts as kept.
+    """Return if a table with this protocol may have these properties; properties that are not given count as unchanged.
 
     Raises:
-        InvalidTablePropertyError: A catalog manages the table, and would get commits without their time.
+        InvalidTablePropertyError: The table is catalog-managed, and would lose in-commit timestamps.
     """
     value = configuration.get(TIMESTAMPS_ENABLED, "true")
     if CATALOG_MANAGED & writer_features(protocol) and value.lower() != "true":
@@ -199,18 +199,18 @@ def check_timestamps_kept(protocol: Protocol, configuration: Mapping[str, str]) 
 
 
 def required_by_catalog(identity: Mapping[str, str], replaced: Protocol | None) -> dict[str, str]:
-    """The properties that stay whatever a statement makes of the table at a place.
+    """The properties that are kept, whatever a statement makes of the table at this place.
 
     Args:
-        identity: Those by which a catalog knows the table that it manages there.
-        replaced: The protocol of the table that is there; None where there is none.
+        identity: The table properties that identify the table in the catalog that manages it.
+        replaced: The protocol of the existing table; None without one.
     """
     is_managed = replaced is not None and CATALOG_MANAGED & writer_features(replaced)
     return {**identity, TIMESTAMPS_ENABLED: "true"} if is_managed else dict(identity)
 
 
 def check_texts(properties: Mapping[str, str]) -> None:
-    """Return if names and values are texts of UTF-8: no table can have others. Raises ``InvalidTablePropertyError``."""
+    """Return if names and values are valid UTF-8 texts, else raise ``InvalidTablePropertyError``."""
     for name, value in properties.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             detail = f"expected texts as name and value, found {name!r}: {value!r}"
@@ -221,11 +221,11 @@ def check_texts(properties: Mapping[str, str]) -> None:
 
 
 def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
-    """What these properties require; those about the protocol are obeyed, and not stored.
+    """What these properties require; those about the protocol take effect, but are not stored.
 
     Raises:
-        InvalidTablePropertyError: The property does not exist, or it cannot have the value, or is set by Delta only.
-        UnsupportedWriterFeatureError: A feature of this name is not known here.
+        InvalidTablePropertyError: A property does not exist, its value is invalid, or only Delta itself may set it.
+        UnsupportedWriterFeatureError: The named feature is not supported here.
     """
     configuration: dict[str, str] = {}
     features: set[str] = set()
@@ -249,12 +249,12 @@ def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
 
 
 def spelled(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of properties as Delta spells them; those that it does not know stay as they are."""
+    """The names of properties in Delta's spelling; unknown ones stay unchanged."""
     return tuple(_KNOWN[name.lower()][0] if name.lower() in _KNOWN else _INTERNAL.get(name.lower(), name) for name in names)
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """The column names in a list with commas; a comma between backticks belongs to a name."""
+    """The column names in a comma-separated list; a comma between backticks is part of a name."""
     names, quoted = [""], False
     for sign in text:
         quoted ^= sign == "`"
@@ -266,10 +266,10 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def feature_named(name: str, table: str) -> str:
-    """The feature's name as the protocol spells it.
+    """The feature's name in the protocol's spelling.
 
     Raises:
-        UnsupportedWriterFeatureError: It is not known here.
+        UnsupportedWriterFeatureError: The feature is not supported here.
     """
     for known in FEATURES:
         if known.lower() == name.lower():
@@ -284,7 +284,7 @@ def _feature(given: str, value: str, table: str) -> str:
 
 
 def _checked(given: str, value: str) -> str:
-    """The property's name as Delta spells it, if it can have the value."""
+    """The property's name in Delta's spelling, if the value is valid for it."""
     lower = given.lower()
     if not lower.startswith((_PREFIX, _OWN_PREFIX)):
         return given

@@ -1,4 +1,4 @@
-"""Changes of properties, constraints and clustering, as new table states."""
+"""Changes of properties, constraints and clustering, computed as new table states."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from airflow_delta.core.table_features.protocol import at_least, upgraded
 from airflow_delta.core.transaction.in_commit_timestamps import ENABLED as TIMESTAMPS_ENABLED
 
 _COMMENT = "comment"
-"""No property, but the table's description, as in Spark SQL."""
+"""Not a property, but the table's description, as in Spark SQL."""
 
 
 def set_properties(table: TableState, properties: Mapping[str, str]) -> Change:
-    """The table with other properties, and with the features that stand behind them; ``comment`` is its description.
+    """Set properties, and add the features that they require; ``comment`` is the table's description.
 
     Raises:
-        InvalidTablePropertyError: A property does not exist or cannot have its value.
+        InvalidTablePropertyError: A property does not exist, or its value is invalid.
     """
     said = [value for name, value in properties.items() if name.lower() == _COMMENT]
     wanted = requested({name: value for name, value in properties.items() if name.lower() != _COMMENT}, table.uri)
@@ -40,12 +40,12 @@ def set_properties(table: TableState, properties: Mapping[str, str]) -> Change:
 
 
 def enables_row_tracking(properties: Mapping[str, str]) -> bool:
-    """Whether these properties switch row tracking on."""
+    """Whether these properties enable row tracking."""
     return any(name.lower() == ROW_TRACKING.lower() and value.lower() == "true" for name, value in properties.items())
 
 
 def support_row_tracking(table: TableState) -> Change:
-    """The table whose new files get row ids, which readers may not rely on yet."""
+    """Support row tracking: new files get row ids, on which readers may not rely yet."""
     if table.is_on("delta.rowTrackingSuspended"):
         raise Refusal("row tracking is suspended", "set delta.rowTrackingSuspended to false first")
     protocol = upgraded(table.protocol, ["rowTracking"])
@@ -53,7 +53,7 @@ def support_row_tracking(table: TableState) -> Change:
 
 
 def unset_properties(table: TableState, names: Sequence[str], *, if_exists: bool) -> Change:
-    """The table without some properties; features that stand behind them stay supported."""
+    """Unset properties; the features that they required stay supported."""
     properties = spelled(names)
     for name in properties:
         if name in INTERNAL:
@@ -70,7 +70,7 @@ def unset_properties(table: TableState, names: Sequence[str], *, if_exists: bool
 
 
 def upgrade_protocol(table: TableState, reader_version: int, writer_version: int) -> Change:
-    """The table with no lower versions of the protocol than these."""
+    """Raise the protocol to at least these versions."""
     versions = {"delta.minReaderVersion": str(reader_version), "delta.minWriterVersion": str(writer_version)}
     wanted = requested(versions, table.uri)
     protocol = at_least(table.protocol, reader_version=reader_version, writer_version=writer_version)
@@ -78,7 +78,7 @@ def upgrade_protocol(table: TableState, reader_version: int, writer_version: int
 
 
 def add_constraint(table: TableState, name: str, sql: str) -> Change:
-    """The table with one more CHECK constraint; whether its rows satisfy it is not looked at here."""
+    """Add a CHECK constraint; existing rows are not checked here."""
     if name_key(name) in map(name_key, check_constraints(table.configuration)):
         raise Refusal(f"the constraint {name} already exists", "drop it first, or choose another name")
     columns = columns_in(sql)
@@ -91,7 +91,7 @@ def add_constraint(table: TableState, name: str, sql: str) -> Change:
 
 
 def drop_constraint(table: TableState, name: str, *, if_exists: bool) -> Change:
-    """The table without a CHECK constraint."""
+    """Drop a CHECK constraint."""
     key = next(
         (
             property_name
@@ -110,7 +110,7 @@ def drop_constraint(table: TableState, name: str, *, if_exists: bool) -> Change:
 
 
 def cluster_by(table: TableState, names: Sequence[str]) -> Change:
-    """The table with other clustering columns; with none when there are no names. Files that are there stay as they are."""
+    """Set the clustering columns; none without names. Existing files stay unchanged."""
     columns = [find_column(table.schema, parse_path(name))[0] for name in names]
     check_clustering(table.uri, table.metadata, columns)
     old = table.clustering()

@@ -1,4 +1,4 @@
-"""The reason why a change is refused, before the table and the statement are known."""
+"""The reason why a change is refused, raised where table and statement are not known."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ CORRECT_THE_ARGUMENTS = "correct the arguments"
 
 
 class Refusal(Exception):  # noqa: N818 (users never see it: it becomes an error with the table's name)
-    """A pure function says no.
+    """Raised by a pure function that refuses a change.
 
     Attributes:
         detail: What is not possible.
-        cure: What makes it possible.
+        cure: What would make it possible.
     """
 
     def __init__(self, detail: str, cure: str = CORRECT_THE_ARGUMENTS) -> None:

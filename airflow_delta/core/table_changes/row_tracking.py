@@ -1,6 +1,6 @@
-"""Row tracking backfill: row ids for existing files before row tracking is enabled; and their removal.
+"""Row tracking backfill: assigns row ids to existing files before row tracking is enabled; and unbackfill, their removal.
 
-No data file changes: every file is written into the log again, in batches, as Delta does it.
+No data file changes: every file is added to the log again, in batches, as Delta does it.
 
 Protocol: PROTOCOL.md, "Row Tracking".
 """
@@ -24,7 +24,7 @@ _IDS = ("base_row_id", "default_row_commit_version")
 
 
 def backfill(start: Callable[[], OptimisticTransaction], origin: Origin | None = None) -> None:
-    """Write all files that lack row ids again; the transaction gives the ids, as the table supports the feature.
+    """Add all files without row ids again; the transaction assigns the ids, as the table supports the feature.
 
     Raises:
         MissingRecordCountError: The statistics of a file lack its number of rows.
@@ -34,7 +34,7 @@ def backfill(start: Callable[[], OptimisticTransaction], origin: Origin | None =
 
 
 def unbackfill(start: Callable[[], OptimisticTransaction], origin: Origin | None = None) -> None:
-    """Write all files that have row ids again, without; the table must have suspended row tracking before.
+    """Add all files with row ids again, without them; the table must have suspended row tracking before.
 
     Raises:
         InvalidTableChangeError: Another writer resumed row tracking meanwhile.

@@ -18,9 +18,9 @@ ELEMENT, KEY, VALUE = "element", "key", "value"
 
 
 def find_column(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, StructField]:
-    """The column at the path, with its path as the table spells it.
+    """The column at the path, and its path as spelled in the table.
 
-    The element of a list, and key and value of a map, are fields without metadata of these names.
+    The element of a list, and key and value of a map, count as fields with these names, without metadata.
 
     Raises:
         Refusal: The column does not exist.
@@ -40,7 +40,7 @@ def add_column(schema: StructType, column: NewColumn) -> StructType:
     """The schema with one more column.
 
     Raises:
-        Refusal: It is there already, or there is no struct or no column where it is to be.
+        Refusal: It exists already, or its parent struct or the column to place it after does not exist.
     """
     *parents, name = parse_path(column.path)
     comment = {} if column.comment is None else {COMMENT: column.comment}
@@ -55,7 +55,7 @@ def add_column(schema: StructType, column: NewColumn) -> StructType:
 
 
 def rename_column(schema: StructType, path: ColumnPath, name: str) -> StructType:
-    """The schema in which the column at the path has another name in its struct.
+    """The schema with the column at the path renamed.
 
     Raises:
         Refusal: The column does not exist, or another one has this name.
@@ -88,7 +88,7 @@ def drop_column(schema: StructType, path: ColumnPath) -> StructType:
 
 
 def move_column(schema: StructType, path: ColumnPath, position: Position) -> StructType:
-    """The schema with the column at the path at another place of its struct.
+    """The schema with the column at the path moved within its struct.
 
     Raises:
         Refusal: The column, or the one to place it after, does not exist.
@@ -103,7 +103,7 @@ def move_column(schema: StructType, path: ColumnPath, position: Position) -> Str
 
 
 def change_field(schema: StructType, path: ColumnPath, change: Callable[[StructField], StructField]) -> StructType:
-    """The schema with ``change`` applied to the column at the path, which is a member of a struct.
+    """The schema with ``change`` applied to the column at the path, which is a field of a struct.
 
     Raises:
         Refusal: The column does not exist.
@@ -117,14 +117,14 @@ def change_field(schema: StructType, path: ColumnPath, change: Callable[[StructF
 
 
 def widen_column(schema: StructType, path: ColumnPath, to: DataType) -> StructType:
-    """The schema in which the column, element, key or value at the path has a wider type.
+    """The schema with a wider type for the column, element, key or value at the path.
 
-    The change is recorded where readers look for it: at the innermost named column on the way.
+    The change is recorded where readers look for it: at the innermost named field on the path.
 
     Protocol: PROTOCOL.md, "Type Widening".
 
     Raises:
-        Refusal: The column does not exist, or its type cannot become the other one without a rewrite of the data.
+        Refusal: The column does not exist, or the change would require rewriting data files.
     """
     path, column = find_column(schema, path)
     before = column.type
@@ -147,7 +147,7 @@ def widen_column(schema: StructType, path: ColumnPath, to: DataType) -> StructTy
 
 
 def _depth_of_named(schema: StructType, path: ColumnPath) -> int:
-    """How many parts of the path lead to the innermost member of a struct on it."""
+    """How many parts of the path lead to the innermost struct field on it."""
     named = 0
     kind: DataType = schema
     for depth, part in enumerate(path, 1):
@@ -167,7 +167,7 @@ def _with_struct(schema: StructType, path: ColumnPath, change: Callable[[StructT
 
 
 def _at(data_type: DataType, path: ColumnPath, change: Callable[[DataType], DataType]) -> DataType:
-    """The type with ``change`` applied to what is at the path in it."""
+    """The type with ``change`` applied at the path."""
     if not path:
         return change(data_type)
     member = _member(_members(data_type), path[:1])
@@ -184,7 +184,7 @@ def _at(data_type: DataType, path: ColumnPath, change: Callable[[DataType], Data
 
 
 def _members(data_type: DataType) -> StructType:
-    """What the next part of a path can name."""
+    """The fields that the next part of a path can name."""
     match data_type:
         case StructType():
             return data_type

@@ -1,4 +1,4 @@
-"""What statements say of a table's definition: new tables, and changes as steps."""
+"""Converts statements to definitions of new tables, and to steps of changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 
 
 def new_table(statement: CreateStatement) -> NewTable:
-    """The table that a CREATE describes. Raises ``InvalidStatementError`` where its columns are none."""
+    """The table that a CREATE describes. Raises ``InvalidStatementError`` if its column definitions are invalid."""
     return NewTable(
         schema=parse_struct(columns_text("CREATE", statement.columns)),
         partition_columns=statement.partition_by,
@@ -53,7 +53,7 @@ def new_table(statement: CreateStatement) -> NewTable:
 
 
 def partition_types(statement: ConvertStatement) -> dict[str, str] | None:
-    """Names and types of the partition columns that a CONVERT names; None for none. Raises likewise."""
+    """Names and types of the partition columns in a CONVERT; None without any. Raises as ``new_table``."""
     if statement.partition_by is None:
         return None
     columns = parse_struct(columns_text("CONVERT", statement.partition_by))
@@ -61,14 +61,15 @@ def partition_types(statement: ConvertStatement) -> dict[str, str] | None:
 
 
 def step_of(change: TableChange, rows_check: RowsCheck = check_rows) -> Step:
-    """What is to be decided on the table for this change.
+    """The step that makes this change.
 
     Args:
         change: The change.
-        rows_check: Who looks at the rows where they must satisfy a new constraint.
+        rows_check: Checks existing rows against a new constraint.
 
     Raises:
-        InvalidStatementError: A text is not valid columns or types; or the change makes its own commits (``DropFeature``).
+        InvalidStatementError: A text is not a valid column definition or type; or the change makes its own commits
+            (``DropFeature``).
     """
     match change:
         case AddConstraint(name, sql):
@@ -136,7 +137,7 @@ def _added(change: AddColumns) -> Decision:
 
 
 def _placed(columns: Sequence[ColumnText], *, first: bool, after: str | None) -> list[NewColumn]:
-    """The columns, each behind the one before it where a place is given."""
+    """The columns; if a place is given, each is placed after the one before."""
     place = FIRST if first else Position(after=after) if after else None
     behind = (Position(after=column.field.name) for column in columns)
     return [

@@ -1,4 +1,4 @@
-"""Lists of columns in properties, when a column gets another name, or goes: those with statistics, those with Bloom filters."""
+"""Keeps column lists in properties (statistics, Bloom filters) up to date when a column is renamed or dropped."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _PLAIN = re.compile(r"\w+", re.ASCII)
 
 
 def renamed(configuration: Mapping[str, str], old: ColumnPath, new: ColumnPath) -> dict[str, str]:
-    """The properties after the column ``old`` is called ``new``."""
+    """The properties after column ``old`` was renamed to ``new``."""
     return _changed(
         configuration, old, lambda paths: ((*new, *path[len(old) :]) if _is_in(path, old) else path for path in paths)
     )
 
 
 def dropped(configuration: Mapping[str, str], column: ColumnPath) -> dict[str, str]:
-    """The properties after ``column`` is gone."""
+    """The properties after ``column`` was dropped."""
     return _changed(configuration, column, lambda paths: (path for path in paths if not _is_in(path, column)))
 
 
 def _changed(
     configuration: Mapping[str, str], column: ColumnPath, change: Callable[[list[ColumnPath]], Iterable[ColumnPath]]
 ) -> dict[str, str]:
-    """The properties with these lists changed that name the column."""
+    """The properties, with ``change`` applied to the lists that name the column."""
     changed = dict(configuration)
     for name in _PROPERTIES:
         try:
             paths = [parse_path(text) for text in split_names(configuration[name])]
-        except (KeyError, Refusal):  # not set, or of another writer that takes any text
+        except (KeyError, Refusal):  # not set, or an arbitrary text of another writer
             continue
         if any(_is_in(path, column) for path in paths):
             changed[name] = ",".join(".".join(map(_quoted, path)) for path in change(paths))

@@ -1,4 +1,4 @@
-"""Steps: single changes of any table; several can be one commit."""
+"""Steps: single changes of a table, several of which can be made in one commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_delta.core.transaction.optimistic_transaction import OptimisticTran
 Check = Callable[[OptimisticTransaction], None]
 
 ALTER_TABLE = "ALTER TABLE"
-"""What the history calls several changes in one commit."""
+"""The operation's name in the history if one commit makes several changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,10 @@ class Step:
     """A change.
 
     Attributes:
-        operation: Delta's name of it.
-        decide: What it makes of a table.
-        check: Whether the rows that are there allow it; it reads them through the transaction.
-        needs_row_ids: Whether all rows must have ids before.
+        operation: Delta's name of the operation.
+        decide: Computes the change for a table.
+        check: Checks whether existing rows allow it, reading them through the transaction.
+        needs_row_ids: Whether all rows must have row ids before.
     """
 
     operation: str
@@ -43,12 +43,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What some steps, one after the other, make of a table.
+    """What several steps, in order, make of a table.
 
     Attributes:
-        operation: Name of the commit.
-        parameters: Of the operation.
-        table: The table after them.
+        operation: Operation name of the commit.
+        parameters: Parameters of the operation.
+        table: The table after all steps.
         changes: Operation and parameters of each step, in order.
     """
 
@@ -59,12 +59,12 @@ class Plan:
 
 
 def planned(before: TableState, steps: Sequence[Step]) -> Plan:
-    """What the steps make of the table; rows are not looked at.
+    """What the steps make of the table; existing rows are not checked.
 
     Raises:
-        InvalidTableChangeError: The table, as it is or as earlier steps leave it, does not allow one.
-        InvalidTableDefinitionError: No table could be like the result of one.
-        UnsupportedWriterFeatureError: One needs a feature that is not known here.
+        InvalidTableChangeError: The table's state, present or after earlier steps, does not allow a step.
+        InvalidTableDefinitionError: The result of a step is invalid.
+        UnsupportedWriterFeatureError: A step needs a feature that is not supported here.
     """
     table = before
     changes: list[Mapping[str, Any]] = []
@@ -81,7 +81,7 @@ def planned(before: TableState, steps: Sequence[Step]) -> Plan:
 
 
 def constraint(name: str, sql: str, *, verified: Snapshot | None = None, rows_check: RowsCheck = check_rows) -> Step:
-    """A CHECK constraint that is added; the rows are looked at by ``rows_check``, unless those of ``verified`` were."""
+    """The step that adds a CHECK constraint; ``rows_check`` checks existing rows, except those of ``verified``."""
 
     def check(transaction: OptimisticTransaction) -> None:
         transaction.read_whole_table()
@@ -92,7 +92,7 @@ def constraint(name: str, sql: str, *, verified: Snapshot | None = None, rows_ch
 
 
 def properties_set(properties: Mapping[str, str]) -> Step:
-    """Table properties that are set; files that are there must be as Iceberg needs them, where one enables compatibility."""
+    """The step that sets properties; if one enables Iceberg compatibility, existing files are checked."""
     check_texts(properties)
 
     def decide(table: TableState) -> Change:
@@ -116,7 +116,7 @@ def properties_set(properties: Mapping[str, str]) -> Step:
 
 
 def support_row_tracking() -> Step:
-    """Give all new rows ids from now on."""
+    """The step that assigns row ids to all new rows from now on."""
     return Step(operation="UPGRADE PROTOCOL", decide=property_changes.support_row_tracking)
 
 

@@ -17,11 +17,11 @@ from airflow_delta.core.table_features.feature import columns_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """The table as it is when it is to be changed.
+    """The table before a change.
 
     Attributes:
-        uri: Of the table, for errors.
-        schema: The columns; ids and physical names only where column mapping is on.
+        uri: URI of the table, for errors.
+        schema: The columns; ids and physical names only if column mapping is on.
         domains: The metadata domains, by name.
     """
 
@@ -33,7 +33,7 @@ class TableState:
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> TableState:
-        """The table of a snapshot."""
+        """The table state of a snapshot."""
         return cls(
             uri=snapshot.table_uri,
             metadata=snapshot.metadata,
@@ -48,11 +48,11 @@ class TableState:
         return self.metadata.configuration
 
     def is_on(self, name: str) -> bool:
-        """Whether a property of the table is true."""
+        """Whether a property of the table is ``true``."""
         return self.configuration.get(name, "").lower() == "true"
 
     def clustering(self) -> tuple[ColumnPath, ...]:
-        """The columns that the table is clustered by. Raises ``CorruptLogError`` where the log cannot be read."""
+        """The table's clustering columns. Raises ``CorruptLogError`` if the log cannot be read."""
         return clustering_columns(self.uri, self.schema, self.domains)
 
     def with_schema(self, schema: StructType) -> Metadata:
@@ -66,13 +66,13 @@ class TableState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a statement makes of a table.
+    """The result of a change.
 
     Attributes:
-        parameters: Of the operation, as Delta's history shows them.
-        metadata: The table's metadata after it.
-        wanted: What properties require beside the metadata.
-        features: What else the table needs from now on.
+        parameters: Parameters of the operation, as in Delta's history.
+        metadata: The table's metadata after the change.
+        wanted: What properties require in addition to the metadata.
+        features: Other features that the table needs from now on.
         domains: Metadata domains to set.
     """
 
@@ -84,4 +84,4 @@ class Change:
 
 
 Decision = Callable[[TableState], Change]
-"""A pure function that raises ``Refusal`` where the table cannot be changed so."""
+"""Computes a change, without I/O; raises ``Refusal`` if the table cannot be changed like that."""

@@ -1,4 +1,4 @@
-"""Whether the rows of a table satisfy a condition, read from its files."""
+"""Checks the rows of a table against a condition, reading its files."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.refusal import Refusal
 
 RowsCheck = Callable[[Snapshot, str, str], None]
-"""Returns if a condition, given by name and SQL, is true for every row of a version; raises as ``check_rows``."""
+"""Returns if a condition, given by name and SQL, is TRUE for every row of a version; raises as ``check_rows``."""
 
 
 def check_rows(snapshot: Snapshot, constraint: str, sql: str) -> None:
-    """Return if the condition is true for every row; NULL is not true.
+    """Return if the condition is TRUE for every row; NULL violates it.
 
     Raises:
-        ConstraintViolatedError: It is not.
-        Refusal: The condition cannot be decided here.
+        ConstraintViolatedError: A row violates it.
+        Refusal: The condition cannot be evaluated here.
     """
     try:
         satisfied = _rows(snapshot, sql)

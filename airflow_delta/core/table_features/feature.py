@@ -1,4 +1,4 @@
-"""The table features that are known here, and when a table really uses one.
+"""The table features known here, and when a table really uses them.
 
 Protocol: PROTOCOL.md, "Table Features", "Valid Feature Names in Table Features".
 """
@@ -27,36 +27,36 @@ from airflow_delta.core.schema.collations import COLLATIONS
 from airflow_delta.core.schema.unknown_types import columns_of_unknown_types
 
 FEATURES_READER_VERSION, FEATURES_WRITER_VERSION = 3, 7
-"""From these versions on a protocol lists its features; below them the version implies the features."""
+"""From these versions on, a protocol lists its features; below, the version implies them."""
 
 COLUMN_MAPPING = "columnMapping"
 REDIRECTS = ("redirectReaderWriter", "redirectReaderWriter-preview", "redirectWriterOnly", "redirectWriterOnly-preview")
-"""Features whose property, which has the name of the feature, points to another table."""
+"""Features whose property, named like the feature, redirects to another table."""
 DELETION_VECTORS = "deletionVectors"
 CLUSTERING = "delta.clustering"
-"""The metadata domain of the feature clustering."""
+"""The metadata domain of the feature ``clustering``."""
 
 CATALOG_MANAGED = frozenset({"catalogManaged", "catalogOwned-preview"})
-"""The feature of tables whose commits a catalog ratifies, and its name before it was accepted."""
+"""The feature of catalog-managed tables, and its name during preview."""
 
 Use = Callable[[Metadata], bool]
 
 
 def _always(_metadata: Metadata) -> bool:
-    """Of a feature that requires something of every table that lists it."""
+    """For a feature that affects every table that lists it."""
     return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """A feature of which we know when it changes what readers or writers must do.
+    """A known feature, and when it changes what readers or writers must do.
 
     Attributes:
-        reader_version: Lowest reader version that implies it; None where none does.
-        writer_version: Lowest writer version that implies it; None where none does.
-        for_readers: Whether readers must know it too, so that it stands in both lists.
-        in_use: Whether the table uses it, and not merely allows it.
-        needed_by: Whether metadata like this requires it, so that the protocol must list it; None where this is ``in_use``.
+        reader_version: Lowest reader version that implies it; None if no version does.
+        writer_version: Lowest writer version that implies it; None if no version does.
+        for_readers: Whether readers must support it, too, so that both lists contain it.
+        in_use: Whether a table with this metadata uses the feature, rather than merely allows it.
+        needed_by: Whether a protocol must list the feature for this metadata; None if that is the same as ``in_use``.
         requires: Features that a protocol must list with it.
     """
 
@@ -70,16 +70,16 @@ class Feature:
 
     @property
     def shows_in_metadata(self) -> bool:
-        """Whether metadata alone shows if a table uses it."""
+        """Whether metadata alone shows if a table uses the feature."""
         return self.in_use is not _always
 
     def is_needed(self, metadata: Metadata) -> bool:
-        """Whether a table with this metadata must list the feature."""
+        """Whether the protocol of a table with this metadata must list the feature."""
         return (self.needed_by or self.in_use)(metadata)
 
 
 def _has_field(key: str) -> Use:
-    """Whether any column, nested ones included, carries this metadata."""
+    """Whether any column or nested field has this metadata key."""
     return lambda metadata: f'"{key}"' in metadata.schema_string and any(key in field.metadata for field in _fields(metadata))
 
 
@@ -100,7 +100,7 @@ def _is_enabled(key: str) -> Use:
 
 
 def _holds_type(name: str) -> Use:
-    """Whether any column, nested ones included, is of the primitive type with this name."""
+    """Whether any column or nested field has the primitive type with this name."""
     wanted = PrimitiveType(name)
     return lambda metadata: (
         f'"{name}"' in metadata.schema_string and any(wanted in _items(field.type) for field in _fields(metadata))
@@ -108,7 +108,7 @@ def _holds_type(name: str) -> Use:
 
 
 def _items(data_type: DataType) -> Iterator[DataType]:
-    """What values of the type are, or hold without a name in between."""
+    """The type itself, and the types of elements, keys and values inside of it, without entering structs."""
     match data_type:
         case ArrayType(element_type=element):
             yield from _items(element)
@@ -120,7 +120,7 @@ def _items(data_type: DataType) -> Iterator[DataType]:
 
 
 def _holds_unknown_type(metadata: Metadata) -> bool:
-    """Whether a column, or something inside of it, is of a type that only its feature explains."""
+    """Whether a column, or a type inside of it, has a type that only its feature defines."""
     return bool(columns_of_unknown_types(parse_schema(metadata.schema_string)))
 
 
@@ -133,7 +133,7 @@ def _wants_v2_checkpoints(metadata: Metadata) -> bool:
 
 
 def _never(_metadata: Metadata) -> bool:
-    """Of a feature that only a statement about the table requires."""
+    """For a feature that only a statement about the table adds."""
     return False
 
 
@@ -164,7 +164,7 @@ FEATURES = {
         Feature(name="variantShredding-preview", for_readers=True, needed_by=_never),
         Feature(name="v2Checkpoint", for_readers=True, needed_by=_wants_v2_checkpoints),
         Feature(name="domainMetadata", needed_by=_never),
-        # where it is merely supported, writers number rows too
+        # Even if the feature is only supported and not enabled, writers assign row ids.
         Feature(name="rowTracking", needed_by=_is_enabled("delta.enableRowTracking"), requires=("domainMetadata",)),
         Feature(name="clustering", needed_by=_never, requires=("domainMetadata",)),
         Feature(name="checkpointProtection", needed_by=_never),
@@ -201,7 +201,7 @@ FEATURES = {
 
 
 def reader_features(protocol: Protocol) -> frozenset[str]:
-    """The features that a reader of the table must know, listed or implied."""
+    """The features that a reader of the table must support, whether listed or implied."""
     if protocol.min_reader_version >= FEATURES_READER_VERSION:
         return protocol.reader_features or frozenset()
     version = protocol.min_reader_version
@@ -211,7 +211,7 @@ def reader_features(protocol: Protocol) -> frozenset[str]:
 
 
 def writer_features(protocol: Protocol) -> frozenset[str]:
-    """The features that a writer of the table must know, listed or implied."""
+    """The features that a writer of the table must support, whether listed or implied."""
     if protocol.min_writer_version >= FEATURES_WRITER_VERSION:
         return protocol.writer_features or frozenset()
     version = protocol.min_writer_version
@@ -221,26 +221,26 @@ def writer_features(protocol: Protocol) -> frozenset[str]:
 
 
 def column_mapping_of(metadata: Metadata, protocol: Protocol) -> MappingMode:
-    """How columns are found in data files; a table whose protocol does not know column mapping has none.
+    """How columns are matched in data files; ``none`` if the protocol does not support column mapping.
 
     Raises:
-        InvalidSchemaError: The mode is not known.
+        InvalidSchemaError: The mode is unknown.
     """
     return mapping_mode(metadata.configuration) if COLUMN_MAPPING in reader_features(protocol) else MappingMode.NONE
 
 
 def columns_of(metadata: Metadata, protocol: Protocol | None = None) -> StructType:
-    """The columns as readers find them: their ids and physical names count only where column mapping is on.
+    """The columns as readers see them: ids and physical names only if column mapping is on.
 
-    A schema that was copied from a table with column mapping may have them for nothing. What is declared of a ``char`` in a
-    struct has the members of today, whatever writers have changed without it.
+    A schema copied from a table with column mapping may have them although the mode is ``none``. The declared type of a
+    ``char`` inside a struct is adapted to the struct's present fields.
 
     Args:
-        metadata: The table's.
-        protocol: The table's; where it is None, the properties alone say whether column mapping is on.
+        metadata: The table's metadata.
+        protocol: The table's protocol; when None, the properties alone show whether column mapping is on.
 
     Raises:
-        InvalidSchemaError: It is no schema, or the mode is not known.
+        InvalidSchemaError: The schema is invalid, or the mode is unknown.
     """
     schema = parse_schema(metadata.schema_string)
     if CHAR_VARCHAR in metadata.schema_string:

@@ -1,4 +1,4 @@
-"""The rules of tables that can be read as Iceberg tables: what is wrong with one, and what would mend it.
+"""The rules of Iceberg compatibility: what violates them, and how to fix it.
 
 Protocol: PROTOCOL.md, "Writer Requirements for IcebergCompatV1", "... V2"; the RFCs that ``iceberg_compat`` names.
 """
@@ -76,18 +76,18 @@ _FOR_ICEBERG_WRITERS = {
     | {"icebergCompatV3", "icebergWriterCompatV3", DELETION_VECTORS, "rowTracking"}
     | {"variantType", "variantType-preview", "variantShredding", "variantShredding-preview"},
 }
-"""Features that a table may have into which Iceberg's own writers write."""
+"""Features allowed in a table into which Iceberg's own writers write."""
 _WRITER_FEATURES = {2: "icebergWriterCompatV1", 3: "icebergWriterCompatV3"}
 _IF_UNUSED = frozenset({"invariants", "changeDataFeed", "checkConstraints", "identityColumns", "generatedColumns"})
-"""Features that it may list, since an older protocol implied them, but not use."""
+"""Features that it may list, because an older protocol implied them, but not use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """What keeps a table from being what a property says.
+    """A violated rule.
 
     Attributes:
-        property: The property.
+        property: The property that requires the rule.
         detail: What is wrong.
         cure: What to do about it.
     """
@@ -98,27 +98,27 @@ class Violation:
 
 
 def check_iceberg_compat(table: str, metadata: Metadata, protocol: Protocol, before: Metadata | None = None) -> None:
-    """Return if a table with this metadata keeps the rules that its properties enable.
+    """Return if a table with this metadata follows the rules that its properties enable.
 
     Args:
         table: URI of the table, for the error.
-        metadata: The table's.
-        protocol: The table's.
-        before: The metadata of the version that it follows; None for a new table.
+        metadata: The table's metadata.
+        protocol: The table's protocol.
+        before: The metadata of the previous version; None for a new table.
 
     Raises:
-        IcebergCompatError: It names the property, every rule that is broken, and the remedies.
+        IcebergCompatError: It does not; the error names the property, every violated rule, and the remedies.
     """
     raise_for(table, [*violations(metadata, protocol), *(partition_violations(metadata, before) if before else ())])
 
 
 def check_iceberg_change(table: str, metadata: Metadata, before: Metadata) -> None:
-    """Return if an existing table may be altered like this. Arguments and errors: as of ``check_iceberg_compat``."""
+    """Return if an existing table may be changed like this. Arguments and errors: as of ``check_iceberg_compat``."""
     raise_for(table, list(change_violations(metadata, before)))
 
 
 def raise_for(table: str, found: list[Violation]) -> None:
-    """Raise an ``IcebergCompatError`` if there is any violation."""
+    """Raise an ``IcebergCompatError`` if there are violations."""
     if found:
         raise IcebergCompatError(
             table=table,
@@ -129,7 +129,7 @@ def raise_for(table: str, found: list[Violation]) -> None:
 
 
 def violations(metadata: Metadata, protocol: Protocol) -> Iterator[Violation]:
-    """Every rule that the table breaks by its metadata and protocol, whatever its files hold."""
+    """Every rule that metadata and protocol violate; files are not checked."""
     features = writer_features(protocol)
     versions = [version for version in compat_versions(metadata.configuration) if f"icebergCompatV{version}" in features]
     if len(versions) > 1:
@@ -153,7 +153,7 @@ def violations(metadata: Metadata, protocol: Protocol) -> Iterator[Violation]:
 
 
 def partition_violations(metadata: Metadata, before: Metadata) -> Iterator[Violation]:
-    """Iceberg does not let a table be partitioned by other columns once it is partitioned."""
+    """A partitioned table cannot be repartitioned by other columns in Iceberg."""
     if before.partition_columns and before.partition_columns != metadata.partition_columns:
         old, new = (f"({', '.join(columns)})" for columns in (before.partition_columns, metadata.partition_columns))
         for version in compat_versions(metadata.configuration):
@@ -165,7 +165,7 @@ def partition_violations(metadata: Metadata, before: Metadata) -> Iterator[Viola
 
 
 def change_violations(metadata: Metadata, before: Metadata) -> Iterator[Violation]:
-    """What is wrong with a change of a table that is there."""
+    """The rules that a change of an existing table violates."""
     was, becomes = (set(writer_compat_versions(each.configuration)) for each in (before, metadata))
     for version in sorted(was ^ becomes):
         verb = "enabled" if version in becomes else "disabled"
@@ -187,7 +187,7 @@ def change_violations(metadata: Metadata, before: Metadata) -> Iterator[Violatio
 
 
 def _keys(data_type: DataType) -> list[DataType]:
-    """The structs that are keys of maps in a column, fields of structs apart."""
+    """The structs that are keys of maps in a column, not entering fields of structs."""
     match data_type:
         case ArrayType(element):
             return _keys(element)

@@ -1,4 +1,4 @@
-"""Tables whose data files hold their partition columns, too; readers take the values from the log all the same.
+"""Tables whose data files contain the partition columns, too; readers still take the values from the log.
 
 Protocol: PROTOCOL.md, "Materialize Partition Columns", "Iceberg Compatibility V1".
 """
@@ -15,12 +15,12 @@ _REQUESTED = "delta.writePartitionColumnsToParquet"
 
 
 def materialized_columns(schema: StructType, protocol: Protocol, metadata: Metadata) -> StructType:
-    """The partition columns that new data files hold behind the other columns, without statistics; none in most tables.
+    """The partition columns that new data files contain after the other columns, without statistics; empty for most tables.
 
     Args:
         schema: The table's columns.
         protocol: The table's protocol, whose features may require it.
-        metadata: The table's metadata; a property may request it.
+        metadata: The table's metadata, a property of which may require it.
     """
     features = writer_features(protocol)
     is_required = any(name in features and FEATURES[name].in_use(metadata) for name in _REQUIRING)

@@ -1,4 +1,4 @@
-"""Which protocol a table needs: computed from what its metadata uses, never guessed.
+"""The protocol that a table needs, computed from what its metadata uses.
 
 Protocol: PROTOCOL.md, "Protocol Evolution", "Table Features for New and Existing Tables".
 """
@@ -17,7 +17,7 @@ from airflow_delta.core.table_features.feature import (
 )
 
 NEW_TABLE = Protocol(min_reader_version=1, min_writer_version=2)
-"""What a table starts with that uses nothing: every engine can take part."""
+"""The protocol of a table that uses no features: every engine supports it."""
 
 _LAST_LEGACY_READER = 2
 _NONE = Protocol(min_reader_version=1, min_writer_version=1)
@@ -25,7 +25,7 @@ _LEGACY = tuple(Protocol(min_reader_version=1 if version < 5 else 2, min_writer_
 
 
 def needed_features(metadata: Metadata) -> frozenset[str]:
-    """The features that the schema and the properties require, with those that they require."""
+    """The features that schema and properties require, with the features that those require."""
     return with_required(feature.name for feature in FEATURES.values() if feature.is_needed(metadata))
 
 
@@ -35,10 +35,10 @@ def protocol_for(metadata: Metadata, features: Iterable[str] = ()) -> Protocol:
 
 
 def upgraded(protocol: Protocol, features: Iterable[str]) -> Protocol:
-    """``protocol`` with these features, and with those that they require; itself when it has them all.
+    """``protocol`` with these features, and those that they require; the same object if it has them all.
 
-    A protocol that lists no features stays so where a legacy version means exactly the features wanted. Where it must list
-    them, it lists all that its version implied: any of them may have been used before.
+    A protocol without lists of features stays so if a legacy version implies exactly the wanted features. If it must list
+    features, it lists all that its version implied, as any of them may have been used.
     """
     wanted = with_required(features)
     writers = writer_features(protocol) | wanted
@@ -51,9 +51,9 @@ def upgraded(protocol: Protocol, features: Iterable[str]) -> Protocol:
 
 
 def at_least(protocol: Protocol, *, reader_version: int, writer_version: int) -> Protocol:
-    """``protocol`` with no lower versions than these; the features that legacy versions imply are supported then.
+    """``protocol``, raised to at least these versions, which supports the features that legacy versions imply.
 
-    A reader version of 3 and a writer version of 7 only allow lists of features.
+    Reader version 3 and writer version 7 imply no features; they only allow lists of features.
     """
     lists_readers, lists_writers = reader_version >= FEATURES_READER_VERSION, writer_version >= FEATURES_WRITER_VERSION
     legacy = Protocol(min_reader_version=1, min_writer_version=1 if lists_writers else writer_version)
@@ -71,10 +71,10 @@ def at_least(protocol: Protocol, *, reader_version: int, writer_version: int) ->
 
 
 def contradictions_in(protocol: Protocol) -> Iterator[str]:
-    """What no protocol may say, so that two writers could understand it differently.
+    """What is invalid in a protocol, so that writers could interpret it differently.
 
-    A list that is there and empty where there must be none is ignored, and allowed. So is ``columnMapping`` without a
-    reader version for it: versions before it was used have that.
+    An empty list where no list is allowed is ignored. So is ``columnMapping`` without a reader version that supports it: table
+    versions from before it was used have that.
 
     Protocol: PROTOCOL.md, "Protocol Evolution", "Table Features".
     """
@@ -106,20 +106,20 @@ def _missing_names(protocol: Protocol) -> Iterator[str]:
 
 
 def without(protocol: Protocol, feature: str) -> Protocol:
-    """``protocol`` less this feature, at the lowest versions that hold the rest."""
+    """``protocol`` without this feature, at the lowest versions that support the rest."""
     writers, readers = writer_features(protocol) - {feature}, reader_features(protocol) - {feature}
     legacy = next((protocol for protocol in (_NONE, *_LEGACY) if writer_features(protocol) == writers), None)
     return legacy or _listing(_NONE, readers, writers)
 
 
 def dependents(protocol: Protocol, feature: str) -> tuple[str, ...]:
-    """The features of the protocol that require this one, in order of their names."""
+    """The features of the protocol that require this one, sorted by name."""
     known = (FEATURES.get(name) for name in writer_features(protocol))
     return tuple(sorted(candidate.name for candidate in known if candidate and feature in candidate.requires))
 
 
 def with_required(features: Iterable[str]) -> frozenset[str]:
-    """These features and all that they require, directly or not."""
+    """These features and all that they require, directly or indirectly."""
     return frozenset(_closure(features))
 
 
@@ -130,7 +130,7 @@ def _closure(features: Iterable[str]) -> Iterator[str]:
 
 
 def _listing(protocol: Protocol, readers: frozenset[str], writers: frozenset[str]) -> Protocol:
-    """A protocol that lists the writers' features, and those of readers unless a legacy version says the same."""
+    """A protocol that lists the writer features, and the reader features unless a legacy version implies just these."""
     legacy = protocol.min_reader_version <= _LAST_LEGACY_READER and readers <= {"columnMapping"}
     return Protocol(
         min_reader_version=(2 if readers else protocol.min_reader_version) if legacy else FEATURES_READER_VERSION,

@@ -1,7 +1,7 @@
-"""Tables that point to another one, which is to be read and written in their place.
+"""Tables that redirect readers and writers to another table.
 
-RFC: delta-io/delta, protocol_rfcs/table-redirect.md. What the property holds is up to its writer; Delta Spark's is a JSON
-object with ``type``, ``state`` and ``spec``, the last one a JSON text with a ``tablePath``.
+RFC: delta-io/delta, protocol_rfcs/table-redirect.md. The content of the property is up to its writer; Delta Spark writes a JSON
+    object with ``type``, ``state`` and ``spec``, a JSON text with a ``tablePath``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _UNKNOWN = "a place that the table does not name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirect:
-    """Where a table points to.
+    """A redirection.
 
     Attributes:
-        feature: The table feature that says so.
-        target: The other table, as the property names it; the property's own text where that names none.
-        state: How far the redirection is set up, such as ``REDIRECT-READY``; empty where it is not said.
+        feature: The table feature that enables it.
+        target: The other table, as named in the property; the property's whole text if it names no table.
+        state: State of the redirection, such as ``REDIRECT-READY``; empty if not recorded.
     """
 
     feature: str
@@ -35,7 +35,7 @@ class Redirect:
 
     @classmethod
     def of(cls, metadata: Metadata, features: Iterable[str]) -> Self | None:
-        """The first one of these features that the table uses; None where it uses none."""
+        """The redirection of the first of these features that the table uses; None if it uses none."""
         for name in sorted(set(REDIRECTS).intersection(features)):
             if (text := metadata.configuration.get(f"delta.{name}")) is not None:
                 document = _object(text)
@@ -45,7 +45,7 @@ class Redirect:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """A JSON object, or the one in a JSON text; an empty one where it is neither."""
+    """The value, if it is a JSON object or the text of one; otherwise an empty object."""
     if isinstance(value, str):
         try:
             value = parse_json(value)

@@ -1,4 +1,4 @@
-"""Refuses unsupported features, but only where a table uses them: allowing one is not enough."""
+"""Refuses tables with unsupported features, but only if they use them: a feature that is merely listed does no harm."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROW_FEATURES = frozenset(
         "variantType-preview",
     }
 )
-"""Features that require something of rows. The core writes no rows: their writer states which of these it has enforced."""
+"""Features with requirements on rows. The core writes no rows: their writer declares which of these it has enforced."""
 
 FILE_FEATURES = ROW_FEATURES - {
     "allowColumnDefaults",
@@ -54,7 +54,7 @@ FILE_FEATURES = ROW_FEATURES - {
     "identityColumns",
     "invariants",
 }
-"""Those of them that require something of the files themselves, so that rows must not even be moved without them."""
+"""Those with requirements on the files themselves, so that without support for them rows must not even be moved."""
 
 WRITABLE = ROW_FEATURES | {
     "appendOnly",
@@ -74,31 +74,31 @@ WRITABLE = ROW_FEATURES | {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-"""Features that transactions and log operations enforce, ``ROW_FEATURES`` as far as the rows' writer does."""
+"""Features that transactions and log operations enforce; those in ``ROW_FEATURES``, as far as the writer of rows does."""
 
 PARTLY_READABLE = frozenset({"geospatial", "geospatial-preview", "timestampNanos"})
-"""Features that bring types which are not known here: their tables are read without the columns of such types."""
+"""Features with types that are unknown here: such tables are read without the columns of these types."""
 
 _TYPE_WIDENING = frozenset({"typeWidening", "typeWidening-preview"})
 
-READABLE = PARTLY_READABLE | WRITABLE - {"materializePartitionColumns"}  # which concerns writers only
-"""Features of tables that the core reads right."""
+READABLE = PARTLY_READABLE | WRITABLE - {"materializePartitionColumns"}  # which only concerns writers
+"""Features of tables that the core reads correctly."""
 
 
 def check_readable(
     table: str, protocol: Protocol, metadata: Metadata | None = None, *, known: Collection[str] = READABLE
 ) -> None:
-    """Return if reading gives right rows.
+    """Return if the table can be read correctly.
 
     Args:
-        table: Name of the table, for the error.
+        table: URI of the table, for the error.
         protocol: The table's protocol.
         metadata: The table's metadata; without it, features whose use only the metadata shows count as unused.
         known: Features that the caller can read.
 
     Raises:
-        TableRedirectedError: Another table is to be read in its place.
-        UnsupportedReaderFeatureError: It names every feature that is missing here.
+        TableRedirectedError: The table redirects to another one.
+        UnsupportedReaderFeatureError: The table uses unsupported reader features; the error names them all.
     """
     _check_not_redirected(table, metadata, reader_features(protocol))
     missing = tuple(sorted(_unreadable(protocol, metadata, known)))
@@ -107,19 +107,19 @@ def check_readable(
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, known: Collection[str] = WRITABLE) -> None:
-    """Return if writing meets every requirement of the table, which includes that the core can read it.
+    """Return if the table can be written with all its requirements met, which includes reading it.
 
     Args:
-        table: Name of the table, for the error.
+        table: URI of the table, for the error.
         protocol: The table's protocol.
         metadata: The table's metadata.
         known: Features that the caller can write.
 
     Raises:
-        InvalidProtocolError: The protocol contradicts itself: writers would disagree about what it requires.
-        TableRedirectedError: Another table is to be written in its place.
-        UnsupportedReaderFeatureError: Reading would give wrong rows.
-        UnsupportedWriterFeatureError: It names every feature that is missing here.
+        InvalidProtocolError: The protocol contradicts itself, so that writers would disagree about its requirements.
+        TableRedirectedError: The table redirects to another one.
+        UnsupportedReaderFeatureError: The table uses unsupported reader features.
+        UnsupportedWriterFeatureError: The table uses unsupported writer features; the error names them all.
     """
     check_readable(table, protocol, metadata)
     _check_not_redirected(table, metadata, writer_features(protocol))

@@ -1,1 +1,1 @@
-"""Writing: the commit attempt, the conflict rules, and the commit loop."""
+"""Writing: the transaction, the conflict rules, and the commit loop."""

@@ -1,4 +1,4 @@
-"""The rules for a commit by itself, checked before conflicts with others."""
+"""The checks of a commit on its own, made before conflicts with other commits are checked."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ def check_commit(
     before: Metadata | None = None,
     enforces: Collection[str],
 ) -> None:
-    """What the protocol requires of every commit.
+    """Check what the protocol requires of every commit.
 
     Args:
-        table: The table, for errors.
+        table: URI of the table, for errors.
         actions: The commit.
-        protocol: The table's protocol after it.
-        metadata: The table's metadata after it.
-        before: The table's metadata before it; None where it is not known.
-        enforces: Features whose constraints the writer of the rows has enforced; see ``ROW_FEATURES``.
+        protocol: The table's protocol after the commit.
+        metadata: The table's metadata after the commit.
+        before: The table's metadata before the commit; None where it is not known.
+        enforces: Features whose constraints the writer has enforced on the rows; see ``ROW_FEATURES``.
 
     Raises:
         InvalidStatementError: The user's own text is too long.
         DuplicateActionError: A file, application or domain is named twice.
         InvalidCommitError: A rule of the protocol is broken.
         InvalidSchemaError: The new schema cannot be read.
-        AppendOnlyTableError: Rows would go from a table that only takes appends.
+        AppendOnlyTableError: The commit removes rows from an append-only table.
         MissingRecordCountError: A file lacks its number of rows, which a deletion vector or Iceberg compatibility needs.
-        IcebergCompatError: The table could not be read as an Iceberg table, as a property says.
+        IcebergCompatError: The table would not be readable as an Iceberg table, which a table property requires.
         InvalidProtocolError: The protocol contradicts itself.
         UnsupportedReaderFeatureError: The table cannot be read here.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
@@ -68,7 +68,7 @@ def check_commit(
         raise InvalidCommitError(table=table, detail=detail)
     if CATALOG_MANAGED & writer_features(protocol) and not are_enabled(metadata.configuration):
         raise InvalidCommitError(table=table, detail="a catalog-managed table must keep in-commit timestamps")
-    if is_append_only((before or metadata).configuration) and _changes_data(actions.removes):  # what comes back may say so
+    if is_append_only((before or metadata).configuration) and _changes_data(actions.removes):  # a restore may turn it on
         raise AppendOnlyTableError(table=table)
     _check_record_counts(table, actions.adds)
     if actions.metadata or actions.protocol:
@@ -79,11 +79,11 @@ def check_commit(
 
 
 def check_readable_again(table: str, actions: CommitActions) -> None:
-    """Return if every reader can read the commit: by one value of another type the table is lost to all of them.
+    """Return if every reader can parse the commit: a single value of the wrong type makes the table unreadable.
 
     Raises:
-        InvalidCommitError: A value is not of the type that the protocol says, a file lacks a required one, or the schema a
-            partition column.
+        InvalidCommitError: A value is not of the type that the protocol requires, a file lacks a required value, or the schema
+            lacks a partition column.
         InvalidSchemaError: The new schema cannot be read.
     """
     others: tuple[Protocol | Metadata | SetTransaction | DomainMetadata | None, ...]
@@ -109,12 +109,12 @@ def check_readable_again(table: str, actions: CommitActions) -> None:
 
 
 def check_no_duplicates(table: str, actions: CommitActions) -> None:
-    """One commit names a file once: as an add, as a remove, or as both when only its deletion vector changes.
+    """Check that the commit names a file only once: as an add, as a remove, or as both if only its deletion vector changes.
 
     Follows ``ConflictChecker.checkDuplicateActions`` of Delta Spark.
 
     Raises:
-        DuplicateActionError: It does not; or it sets one application or domain twice.
+        DuplicateActionError: A file is named twice, or an application or domain is set twice.
     """
     for action, files in (("add", actions.adds), ("remove", actions.removes), ("cdc", actions.changes)):
         if len(files) > 1:
@@ -132,14 +132,14 @@ def check_no_duplicates(table: str, actions: CommitActions) -> None:
 
 
 def is_empty(actions: CommitActions) -> bool:
-    """Whether the commit would hold nothing but its commit info."""
+    """Whether the commit would contain only its ``commitInfo``."""
     named: tuple[tuple[SetTransaction, ...], tuple[DomainMetadata, ...]] = (actions.transactions, actions.domains)
     files = (actions.adds, actions.removes, actions.changes)
     return not (any(map(len, files)) or actions.protocol or actions.metadata or any(named))
 
 
 def rewrites(actions: CommitActions) -> bool:
-    """Whether whole files came and whole files went, so that rows of the one may be in the other."""
+    """Whether whole files are added and whole files removed, so that rows may have moved from the latter to the former."""
     came, went = (canonical_paths(files["path"]).combine_chunks() for files in (actions.adds, actions.removes))
     return not pc.all(pc.is_in(came, went), min_count=0).as_py() and not pc.all(pc.is_in(went, came), min_count=0).as_py()
 
@@ -169,7 +169,7 @@ def _check_record_counts(table: str, adds: pa.Table) -> None:
 
 
 def _check_files_for_iceberg(table: str, adds: pa.Table, version: int) -> None:
-    """What this version of compatibility requires of new files. Raises as ``check_commit``."""
+    """Check what this version of Iceberg compatibility requires of new files. Raises as ``check_commit``."""
     unknown = adds["path"].filter(pc.is_null(record_counts(adds["stats"].combine_chunks())))
     if len(unknown):
         raise MissingRecordCountError(table=table, path=unknown[0].as_py(), needed_for="Iceberg compatibility")
@@ -182,12 +182,12 @@ def _check_files_for_iceberg(table: str, adds: pa.Table, version: int) -> None:
 def check_rows(
     table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, *, enforces: Collection[str]
 ) -> None:
-    """Checks what the table requires of files and new rows; that their writer met it, the core only learns from ``enforces``.
+    """Check that the writer enforced what the table requires of new rows and files.
 
-    Arguments: as ``check_commit``.
+    The core cannot see whether it did, and relies on what the writer declares in ``enforces``. Arguments: as ``check_commit``.
 
     Raises:
-        UnsupportedWriterFeatureError: It names the features that were not enforced.
+        UnsupportedWriterFeatureError: Some features were not enforced; the error names them.
     """
     if _changes_data(actions.adds):
         requested = ROW_FEATURES
@@ -198,7 +198,7 @@ def check_rows(
     requested = requested & writer_features(protocol) - frozenset(enforces)
     missing = {name for name in requested if FEATURES[name].in_use(metadata)}
     if "changeDataFeed" in missing and (len(actions.changes) or not rewrites(actions)):
-        missing.remove("changeDataFeed")  # readers derive the changes from whole files that came or went
+        missing.remove("changeDataFeed")  # readers derive the changes from files added or removed as a whole
     if missing:
         raise UnsupportedWriterFeatureError(table=table, features=tuple(sorted(missing)))
 

@@ -1,4 +1,4 @@
-"""The optimistic protocol: write the next version; if it is taken, check the winners for conflicts and rebase over them."""
+"""Optimistic concurrency: try to write the next version; if it is taken, check the winners for conflicts and rebase."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_delta.core.transaction.retrying_log_writer import RetryingLogWriter
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
 COMMIT_BACKOFF = Backoff(tries=4, first=0.02, most=1.0)
-"""The pauses between requests without an answer, and between attempts that lose to concurrent commits.
+"""The pauses between requests that got no answer, and between attempts that lost to concurrent commits.
 
 ``tries`` bounds the requests only; attempts are bounded by ``max_attempts``.
 """
@@ -29,14 +29,14 @@ class CommitOutcome:
     """The outcome of a commit attempt: a commit, or nothing left to commit.
 
     Attributes:
-        version: Of the commit; where nothing was left, the last version read.
-        info: Its commit info: ours, or that of a duplicate attempt of the same task.
+        version: The committed version; if nothing was left to commit, the last version read.
+        info: The ``commitInfo`` of the commit, which may be that of a duplicate attempt of the same task.
         actions: The actions as written.
-        metadata: The table's metadata with it.
-        attempts: How often a version was tried.
+        metadata: The table's metadata after the commit.
+        attempts: The number of versions tried.
         conflicts: The concurrent commits that the attempt was rebased over.
-        by_duplicate_attempt: Whether another attempt of the same task made it.
-        lost_bins: Ordinals of the bins that were left out.
+        by_duplicate_attempt: Whether another attempt of the same task made the commit.
+        lost_bins: Indexes of the bins that were left out.
         committed: Whether there is a commit.
     """
 
@@ -52,18 +52,19 @@ class CommitOutcome:
 
 
 def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backoff: Backoff = COMMIT_BACKOFF) -> CommitOutcome:
-    """Write ``attempt`` as the first free version after what it read.
+    """Write ``attempt`` as the first free version after the one it read.
 
-    Every winner is first searched for the attempt's ``txn_id`` (our own commit, whose answer was lost) and for its token
-    (a duplicate attempt of the same task, which may run on although its task is believed dead): either way the work is done.
+    Each winner is first searched for the attempt's ``txn_id`` (then it is our own commit, whose answer was lost) and for its
+    token (then it is a duplicate attempt of the same task, which may still run although the task was considered dead). Either
+    way the work is done.
 
     Raises:
         CommitConflictError: A winner forbids the attempt. Nothing was written.
         TableExistsError: The table to be created is there. Nothing was written.
         CommitAttemptsExhaustedError: Other commits took ``max_attempts`` versions first. Nothing was written.
         CommitStateUnknownError: The storage neither answered nor showed afterwards whether the write succeeded.
-        StorageAccessError: The storage refuses, or is full. Nothing was written.
-        UnfinishedCommitError: Another writer has left the next version half written. Nothing was written.
+        StorageAccessError: The storage denies access, or is full. Nothing was written.
+        UnfinishedCommitError: Another writer has left the next version incomplete. Nothing was written.
     """
     log = RetryingLogWriter(store=store, backoff=backoff)
     info = attempt.actions.commit_info or CommitInfo(timestamp=0, operation="UNKNOWN")
@@ -112,12 +113,12 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rebased:
-    """An attempt behind the newest version there was; nothing is written.
+    """An attempt rebased over the newest version; nothing is written.
 
     Attributes:
-        attempt: As it stands there; its read version is that version.
+        attempt: The rebased attempt; its ``read_version`` is the newest version.
         conflicts: The concurrent commits that it was rebased over.
-        own: The winner that carries its token, which made it before; None where there is none.
+        own: The winner that carries the attempt's token: the attempt has been committed before; else None.
     """
 
     attempt: CommitAttempt
@@ -126,7 +127,7 @@ class Rebased:
 
 
 def rebase(attempt: CommitAttempt, store: LogStore, *, backoff: Backoff = COMMIT_BACKOFF) -> Rebased:
-    """Check ``attempt`` against all commits after what it read, as ``commit`` would, and write nothing.
+    """Check ``attempt`` against all commits after the version it read, as ``commit`` would, but write nothing.
 
     Raises:
         CommitConflictError: One of them forbids the attempt.

@@ -1,4 +1,4 @@
-"""What a commit gets from the version it is to follow: row ids, its time, what it says of the ids it kept, and protection."""
+"""What a commit takes from the version before it: row ids, in-commit timestamp, tags, checkpoint protection."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from airflow_delta.core.transaction.row_tracking import (
 
 
 def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> CommitAttempt:
-    """The attempt as first written.
+    """The attempt, completed for its first try.
 
     Args:
-        attempt: With its commit info; ``row_id_high_water_mark`` is that of the version it read.
-        after: Time of the version it read, milliseconds since the epoch; only needed where commits carry their time.
-        keeps_row_ids: Whether rows that it took from other files carry their ids with them.
+        attempt: The attempt with its ``commitInfo``; ``row_id_high_water_mark`` is that of the version it read.
+        after: Time of the version it read, in milliseconds since the epoch; only used with in-commit timestamps.
+        keeps_row_ids: Whether rows moved from other files keep their row ids.
 
     Raises:
-        MissingRecordCountError: Rows are numbered here, and the statistics of a new file lack its number of rows.
+        MissingRecordCountError: The table numbers its rows, and the statistics of a new file lack its number of rows.
     """
     version = attempt.read_version + 1
     actions = attempt.actions
@@ -43,7 +43,7 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
     actions = with_time(actions, attempt.metadata, version=version, after=after)
     known = attempt.row_id_high_water_mark
     if numbers_rows(attempt.protocol_after, attempt.metadata_after):
-        # A clone or a restored table says itself which ids its files have.
+        # Clone and restore set the row ids of their files themselves.
         known = max(known, high_water_mark(actions.domains, attempt.table) or known)
         actions = with_row_ids(actions, attempt.table, known=known, given_out=known, version=version)
         if actions.commit_info and is_enabled(attempt.metadata_after) and (len(actions.adds) or len(actions.removes)):
@@ -54,7 +54,7 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
 
 
 def _with_partition_columns(actions: CommitActions, attempt: CommitAttempt) -> CommitActions:
-    """The actions whose new files have values of just the table's partition columns; removed ones stay as they were."""
+    """The actions, with new files' partition values cut to the table's partition columns; removed files stay unchanged."""
     if not (len(actions.adds) or len(actions.changes)):
         return actions
     schema = columns_of(actions.metadata, attempt.protocol_after) if actions.metadata else attempt.schema

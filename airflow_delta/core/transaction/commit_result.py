@@ -17,21 +17,21 @@ class CommitResult:
     """The outcome of one transaction.
 
     Attributes:
-        version: Version of the commit; ``read_version`` when there was nothing to commit.
+        version: The committed version; ``read_version`` when there was nothing to commit.
         timestamp: Time in the commit info, milliseconds since the epoch.
         read_version: Version the transaction was computed from; -1 for a new table.
-        attempts: How often a version was tried.
-        conflicts: Every winner met on the way, as JSON objects: ``version``, ``operation``, ``rule`` (the error's code, not
-            the name of a rule; None for a winner that did no harm), ``job`` and ``run`` (the task run, when it was one of ours:
-            dag_id, run_id, ...).
+        attempts: The number of versions tried.
+        conflicts: Every winner met, as JSON objects: ``version``, ``operation``, ``rule`` (the error's code, not the name of a
+            conflict rule; None for a winner that did not conflict), ``job`` and ``run`` (of the task run, if it was one of this
+            package's: dag_id, run_id, ...).
         committed: Whether there is a commit.
-        already_committed: Whether that commit was made by another try of the same task (same token), not by this one.
-        commit_info: The commit's provenance, or what will be that of a staged one; None when there is neither.
-        lost_bins: Of ``commit_rewrites``: which bins were left out, because a winner had removed one of their inputs.
-        after_commit: What was done after the commit that is worth telling, by name; JSON values.
-        hook_failures: What went wrong after the commit; the commit stands.
-        staged: The handle of the commit that was staged instead of made, as ``operations.staged_folder.handle_of``
-            describes it; ``already_committed`` then says that another try had staged it.
+        already_committed: Whether another try of the same task (same token) made the commit, not this one.
+        commit_info: The ``commitInfo`` of the commit, or of the staged commit; None when there is neither.
+        lost_bins: Of ``commit_rewrites``: indexes of the bins left out because a winner had removed one of their inputs.
+        after_commit: What post-commit hooks report of their work, by name; JSON values.
+        hook_failures: Failures of post-commit hooks; the commit stands.
+        staged: The handle of the commit that was staged instead of made, as ``operations.staged_folder.handle_of`` describes
+            it; ``already_committed`` then means that another try had already staged it.
     """
 
     version: int

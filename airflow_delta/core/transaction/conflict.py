@@ -14,7 +14,7 @@ from airflow_delta.core.transaction.winning_commit import WinningCommit
 def conflict(
     error: type[CommitConflictError], attempt: CommitAttempt, winner: WinningCommit, **attributes: Any
 ) -> CommitConflictError:
-    """The error with both parties; the rule's name is added by the caller of the rule."""
+    """The error, naming the table, the attempt and the winner; the caller of the rule adds the rule's name."""
     return error(
         table=attempt.table,
         read_version=attempt.read_version,
@@ -25,6 +25,6 @@ def conflict(
 
 
 def first_file(files: pa.Table) -> dict[str, Any]:
-    """The first of the files, as conflict errors name a file."""
+    """The first of the files, in the form in which conflict errors name a file."""
     partition = files["partition_values"][0].as_py() or ()
     return {"path": files["path"][0].as_py(), "partition": dict(partition)}

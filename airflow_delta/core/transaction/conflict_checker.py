@@ -1,16 +1,16 @@
-"""THE CONFLICT RULES: may the attempt still commit after the winner?
+"""The conflict rules: may the attempt still commit after the winner?
 
-``RULES`` is the table of contents; its order is that of ``ConflictChecker.scala`` in Delta Spark. Each rule either raises, or
-gives the attempt as it stands after the winner (ids, times and versions move on, the winner's protocol and harmless changes of
-its metadata are taken over). Four rules of Delta Spark are refined where the log proves that this is safe:
+``RULES`` lists them, in the order of ``ConflictChecker.scala`` in Delta Spark. Each rule either raises, or returns the attempt
+as it stands after the winner: row ids, timestamps and versions move on, and the winner's protocol and harmless metadata changes
+are taken over. Four rules of Delta Spark are refined where the log proves that this is safe:
 
-* an added file conflicts only if its partition values *and statistics* admit a row that the attempt looked for, and, where the
-  attempt can have it read (``ConfirmConflictingFiles``), only if it holds one;
-* a winner that only rearranged rows (``dataChange`` false throughout) did not change what the attempt read. From then on the
-  attempt depends on the rearranged files instead, so a later change of these is seen;
-* a statement that decides row by row does not care about rows that others deleted, and two that delete different rows of one
-  file are both made (their deletion vectors are united before the rules are applied);
-* of a rewrite in bins only those are lost of which the winner removed an input.
+* an added file conflicts only if its partition values *and statistics* admit a row that the attempt looked for, and, if the
+  attempt can have the file read (``ConfirmConflictingFiles``), only if the file does hold such a row;
+* a winner that only rearranged rows (``dataChange`` is false throughout) did not change what the attempt read. From then on the
+  attempt depends on the rearranged files instead, so that later changes of these are noticed;
+* a statement that decides row by row ignores rows that others deleted, and two statements that delete different rows of the
+  same file both commit (their deletion vectors are merged before the rules are applied);
+* of a rewrite in bins, only the bins are lost whose inputs the winner removed.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def check_conflicts(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtte
 
     Raises:
         CommitConflictError: The winner forbids the attempt; the error names the rule.
-        UnsupportedFeatureError: The winner gave the table a protocol that is not known here.
-        MissingRecordCountError: The winner made the table number its rows, and the attempt's files lack their number of rows.
+        UnsupportedFeatureError: The winner gave the table a protocol with unsupported features.
+        MissingRecordCountError: The winner enabled row numbering, and the attempt's files lack their number of rows.
         DuplicateActionError: After all changes the attempt names a file twice.
     """
     before = attempt.actions

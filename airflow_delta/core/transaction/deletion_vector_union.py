@@ -1,7 +1,7 @@
-"""Two commits that delete different rows of one file: the later one deletes the rows of both.
+"""Two commits that delete different rows of the same file: the later one commits the union of both deletion vectors.
 
-Delta Spark lets the later one fail, because it compares paths. Which rows each deleted is in the log, so that it can be proved
-that neither touched a row of the other.
+Delta Spark fails the later commit, because it compares only paths. The log shows which rows each commit deleted, which proves
+whether they touched different rows.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from airflow_delta.core.log.action_reconciliation import canonical_paths, file_k
 
 
 class DeletionVectorFiles(Protocol):
-    """Deletion vectors, read and written; the conflict rules know no files."""
+    """Reads and writes deletion vectors; the conflict rules themselves access no files."""
 
     def read(self, deletion_vectors: pa.StructArray) -> list[RowBitmap]:
-        """For each deletion vector (``DELETION_VECTOR``) the deleted rows; none for NULL."""
+        """The deleted rows of each deletion vector (``DELETION_VECTOR``); empty for NULL."""
         ...
 
     def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
-        """Store the deleted rows of files, and return their deletion vectors (``DELETION_VECTOR``)."""
+        """Store the deleted rows of each file; returns the deletion vectors (``DELETION_VECTOR``)."""
         ...
 
 
 def rows_of_both(before: RowBitmap, theirs: RowBitmap, ours: RowBitmap) -> RowBitmap | None:
-    """The rows that are deleted when both commits are made; None when that would be wrong.
+    """The rows that are deleted once both commits are made; None if the two commits conflict.
 
-    As bitmaps, because a few bytes of a deletion vector may name all rows of a large file.
+    Uses bitmaps, because a deletion vector of a few bytes may mark all rows of a large file.
 
     Args:
-        before: Rows that were deleted when both began.
-        theirs: Rows that are deleted after the winner; it must not have brought any back.
-        ours: Rows that are deleted after the attempt; it must not change a row that the winner changed.
+        before: Rows deleted when both commits began.
+        theirs: Rows deleted after the winner, which must not have restored any row.
+        ours: Rows deleted after the attempt, which must not change a row that the winner changed.
     """
     if len(before.minus(theirs)) or len(before.minus(ours)):
         return None
@@ -49,17 +49,17 @@ def rows_of_both(before: RowBitmap, theirs: RowBitmap, ours: RowBitmap) -> RowBi
 def united(
     ours: CommitActions, theirs: CommitActions, deletion_vectors: DeletionVectorFiles
 ) -> tuple[CommitActions, CommitActions]:
-    """Settle what the winner did to files from which it only deleted rows, and other rows than the attempt.
+    """Resolve conflicts on files from which the winner only deleted rows, other rows than the attempt.
 
-    Where the attempt deletes rows of such a file too, its deletion vector becomes that of both.
+    If the attempt deletes rows of such a file too, its deletion vector becomes the union of both.
 
     Args:
-        ours: What the attempt writes; it decides row by row.
-        theirs: What the winner wrote.
-        deletion_vectors: For reading the deletion vectors, and writing the united ones.
+        ours: The actions of the attempt, which decides row by row.
+        theirs: The actions of the winner.
+        deletion_vectors: Reads the deletion vectors, and writes the merged ones.
 
     Returns:
-        Both, so that ``theirs`` does not name those files any more; unchanged where there are none.
+        Both sets of actions, with those files removed from ``theirs``; unchanged if there are no such files.
 
     Raises:
         CorruptDataFileError: A deletion vector is not what the log says.
@@ -88,10 +88,10 @@ def united(
 
 
 def _updated_files(ours: CommitActions, theirs: CommitActions) -> pa.Table:
-    """The files to which the winner gave another deletion vector, and that the attempt does not name, or gives another one too.
+    """The files whose deletion vector the winner changed, and that the attempt does not name, or changes in the same way.
 
-    Columns ``before``, ``theirs`` and ``ours`` are deletion vectors; ``their_*`` and ``our_*`` are
-    rows of the actions, the latter two NULL where the attempt does not name the file (``ours`` is ``before`` then).
+    Columns ``before``, ``theirs`` and ``ours`` are deletion vectors. Columns ``their_*`` and ``our_*`` are row numbers of the
+    actions; ``our_*`` are NULL where the attempt does not name the file (then ``ours`` equals ``before``).
     """
     their_add = _add_of_each(theirs.removes, theirs.adds)
     our_remove = pc.index_in(file_keys(theirs.removes), file_keys(ours.removes).combine_chunks())
@@ -116,12 +116,12 @@ def _updated_files(ours: CommitActions, theirs: CommitActions) -> pa.Table:
 
 
 def _add_of_each(removes: pa.Table, adds: pa.Table) -> pa.ChunkedArray:
-    """For each removed file the row in ``adds`` that adds it again, or NULL."""
+    """For each removed file, the row of ``adds`` that adds the same file again, or NULL."""
     return pc.index_in(canonical_paths(removes["path"]), canonical_paths(adds["path"]).combine_chunks())
 
 
 def _with_deletion_vectors(files: pa.Table, rows: pa.ChunkedArray, deletion_vectors: pa.StructArray) -> pa.Table:
-    """The files, those in ``rows`` with these deletion vectors."""
+    """The files, with new deletion vectors in the given rows."""
     column = files.schema.get_field_index("deletion_vector")
     numbers = _row_numbers(files)
     ordinal = pc.index_in(numbers, rows.combine_chunks().cast(numbers.type))

@@ -1,4 +1,4 @@
-"""The conflict rules about files: what the winner added, and what it removed."""
+"""The conflict rules about files: those the winner added and those it removed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def bins_lost(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
 def added_files_the_attempt_should_have_read(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """The winner must not have added a row that the attempt looked for.
 
-    A blind append looked for nothing; at ``WriteSerializable`` the winner's blind append may be ordered after an attempt that
-    keeps the schema; at ``SnapshotIsolation`` additions do not count. A backfill of row ids adds no row.
+    A blind append looks for no rows. At ``WriteSerializable``, a blind append of the winner may be ordered after an attempt
+    that keeps the schema. At ``SnapshotIsolation``, added files do not conflict. A backfill of row ids adds no rows.
     """
     match attempt.isolation_level:
         case IsolationLevel.SNAPSHOT_ISOLATION:
@@ -52,8 +52,8 @@ def added_files_the_attempt_should_have_read(attempt: CommitAttempt, winner: Win
 def removed_files_the_attempt_read(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """The winner must not have changed rows that the attempt used.
 
-    To a ``row_wise`` attempt, deleted rows do not matter; where it changes the same file, the next rule looks at it.
-    After a winner that only rearranged rows, the attempt depends on the rearranged files, so that their later changes are seen.
+    Deleted rows do not matter to a ``row_wise`` attempt; if both changed the same file, the next rule decides. After a winner
+    that only rearranged rows, the attempt depends on the rearranged files, so that later changes of these are noticed.
     """
     removed = winner.actions.removes
     if winner.only_rearranges:
@@ -71,7 +71,7 @@ def removed_files_the_attempt_read(attempt: CommitAttempt, winner: WinningCommit
 
 
 def removed_files_the_attempt_removes_too(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """One file must not be removed twice: each of the two commits would bring its rows back in another file."""
+    """Both commits must not remove the same file: each would add the file's remaining rows again in another file."""
     removed = winner.actions.removes
     removed = removed.filter(_among(removed["path"], attempt.actions.removes["path"].combine_chunks()))
     if len(removed):
@@ -80,14 +80,14 @@ def removed_files_the_attempt_removes_too(attempt: CommitAttempt, winner: Winnin
 
 
 def _files_with_rows_looked_for(attempt: CommitAttempt, added: pa.Table) -> pa.Table:
-    """The added files that may hold a row which the attempt looked for.
+    """The added files that may hold a row that the attempt looked for.
 
-    Partition values and statistics decide first; then, where the statement can, it reads the files that remain.
+    Partition values and statistics decide first; then the files left are read, if the statement supports it.
     """
     if attempt.read_whole_table:
         return added
     added = added.filter(_satisfies_a_predicate(attempt, added))
-    if len(added):  # a file that was read and is only described anew has no new row
+    if len(added):  # a file that was read, added again with other metadata, has no new rows
         described = pc.and_(_among(added["path"], attempt.read_files), pc.invert(added["data_change"]))
         added = added.filter(pc.invert(described))
     if len(added) and attempt.confirm_conflicting_files is not None:
@@ -96,7 +96,7 @@ def _files_with_rows_looked_for(attempt: CommitAttempt, added: pa.Table) -> pa.T
 
 
 def _satisfies_a_predicate(attempt: CommitAttempt, files: pa.Table) -> pa.Array:
-    """Which files may hold a row that the attempt looked for; a file without statistics may."""
+    """For each file, whether it may hold a row that the attempt looked for; True without statistics."""
     satisfies = pa.repeat(pa.scalar(False), len(files))
     for predicate in attempt.read_predicates:
         verdicts = evaluate_files(predicate, files, attempt.schema, attempt.metadata.partition_columns)
@@ -105,5 +105,5 @@ def _satisfies_a_predicate(attempt: CommitAttempt, files: pa.Table) -> pa.Array:
 
 
 def _among(theirs: pa.ChunkedArray, ours: pa.Array) -> pa.ChunkedArray:
-    """Which of their paths mean a file of ours."""
+    """For each of their paths, whether it refers to one of our files."""
     return pc.is_in(canonical_paths(theirs), canonical_paths(ours))

@@ -1,4 +1,4 @@
-"""The time that a commit carries: later than that of the version before, whatever clocks say.
+"""In-commit timestamps: each one later than that of the previous version, whatever the clocks say.
 
 Protocol: PROTOCOL.md, "In-Commit Timestamps". Times are milliseconds since the epoch.
 """
@@ -18,23 +18,23 @@ _ENABLEMENT = {ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP}
 
 
 def are_enabled(configuration: Mapping[str, str]) -> bool:
-    """Whether commits carry their time."""
+    """Whether in-commit timestamps are enabled."""
     return configuration.get(ENABLED, "").lower() == "true"
 
 
 def are_enabled_after(before: Metadata, actions: CommitActions) -> bool:
-    """Whether this commit makes a table that is there begin to keep times."""
+    """Whether this commit enables in-commit timestamps on an existing table."""
     return bool(actions.metadata and are_enabled(actions.metadata.configuration) and not are_enabled(before.configuration))
 
 
 def with_time(actions: CommitActions, before: Metadata, *, version: int, after: int) -> CommitActions:
-    """The commit with a time later than ``after``, where the table keeps times once it is made.
+    """The commit with an in-commit timestamp later than ``after``, if the table has them enabled after this commit.
 
     Args:
-        actions: The commit, with its commit info.
-        before: The table's metadata before it; for version 0 the new table's own.
-        version: The version that it is to take.
-        after: The time of the version before.
+        actions: The commit, including its ``commitInfo``.
+        before: The table's metadata before the commit; for version 0, the new table's own.
+        version: The version that the commit will take.
+        after: The timestamp of the previous version, in milliseconds since the epoch.
     """
     if actions.commit_info is None or not are_enabled((actions.metadata or before).configuration):
         return actions

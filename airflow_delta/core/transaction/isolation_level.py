@@ -10,7 +10,7 @@ from airflow_delta.core.transaction.row_tracking import ROW_TRACKING_DOMAIN
 
 
 class IsolationLevel(StrEnum):
-    """Delta's levels, from the strictest to the loosest; the values are the names in the log."""
+    """Delta's isolation levels, from the strictest to the loosest; the values are the names in the log."""
 
     SERIALIZABLE = "Serializable"
     WRITE_SERIALIZABLE = "WriteSerializable"
@@ -18,20 +18,20 @@ class IsolationLevel(StrEnum):
 
 
 def table_isolation_level(configuration: Mapping[str, str]) -> IsolationLevel:
-    """What the table requires: ``WriteSerializable`` where it says so, else ``Serializable``, as open source Delta does."""
+    """``WriteSerializable`` if ``delta.isolationLevel`` says so, else ``Serializable``, as in open source Delta."""
     requested = configuration.get("delta.isolationLevel", "").lower()
     return IsolationLevel.WRITE_SERIALIZABLE if requested == "writeserializable" else IsolationLevel.SERIALIZABLE
 
 
 def commit_isolation_level(table_level: IsolationLevel, actions: CommitActions, *, changes_data: bool) -> IsolationLevel:
-    """The level that this commit needs: a commit that changes no data only has to find its own files unchanged.
+    """The level that this commit needs: a commit that changes no data only requires that its own files are unchanged.
 
     Follows ``TransactionHelper.getIsolationLevelToUse`` of Delta Spark.
 
     Args:
         table_level: What the table requires.
         actions: What the commit writes.
-        changes_data: Whether operations of this kind change data (``Operation.changes_data``).
+        changes_data: Whether this kind of operation changes data (``Operation.changes_data``).
     """
     domains = [domain for domain in actions.domains if domain.domain != ROW_TRACKING_DOMAIN]
     if actions.protocol or actions.metadata or actions.transactions or domains:

@@ -1,4 +1,4 @@
-"""Whether a log still is the one that was read."""
+"""Whether the log is still the one that the transaction read."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 def check_log_is_the_one_read(store: LogStore, snapshot: Snapshot | None) -> None:
-    """Return if the next version follows what was read.
+    """Return if the next version would continue the log that the transaction read.
 
     Args:
-        store: The table.
-        snapshot: What was read; None for a table that is to be created.
+        store: The table's log store.
+        snapshot: The version that was read; None if the transaction creates the table.
 
     Raises:
-        MetadataChangedError: The table was dropped, or made anew at its place.
-        TableExistsError: There is an old table, whose first commits are gone.
+        MetadataChangedError: The table was dropped, or replaced by a new one at the same place.
+        TableExistsError: The table exists already, though its first commits were cleaned up.
     """
     if snapshot is None:
         listing = list_log(store)
@@ -29,6 +29,6 @@ def check_log_is_the_one_read(store: LogStore, snapshot: Snapshot | None) -> Non
 
 
 def _is_still_there(segment: LogSegment, store: LogStore) -> bool:
-    """Checked with one small request, and not at all for other versions than the one that was read."""
+    """Whether the log still holds the version; costs one small request, and is only checked for the version that was read."""
     commit = segment.commit_of_version
     return store.status(commit.path) == commit if commit else segment.is_part_of(list_log(store, segment.version))

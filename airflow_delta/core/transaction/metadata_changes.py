@@ -1,7 +1,7 @@
-"""Changes of a table's metadata that a commit computed before them may follow.
+"""Metadata changes that do not conflict with a commit computed before them.
 
-Delta Spark keeps such a list too (``ConflictChecker.attemptToResolveMetadataConflicts``): features that do not make wrong what
-was written without them. Everything else forbids the commit.
+Delta Spark has a similar list (``ConflictChecker.attemptToResolveMetadataConflicts``): enabled features that do not invalidate
+what was written without them. Every other metadata change is a conflict.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 
 
 def is_harmless(before: Metadata, after: Metadata, protocol: Protocol, *, to_rearranged_rows: bool) -> bool:
-    """Whether a commit that was computed on ``before`` is right on ``after`` too.
+    """Whether a commit computed with the metadata ``before`` is still valid with ``after``.
 
     Args:
-        before: The metadata that it knew.
+        before: The metadata that the commit was computed with.
         after: The metadata after the winner's change.
-        protocol: The table's protocol by then.
+        protocol: The table's protocol after the winner's change.
         to_rearranged_rows: Whether the commit changes no row: then only features, schema and partitioning matter.
     """
     if replace(before, configuration=after.configuration, schema_string=after.schema_string) != after:
@@ -44,7 +44,7 @@ def is_harmless(before: Metadata, after: Metadata, protocol: Protocol, *, to_rea
 
 
 def moved(metadata: Metadata, *, lost_version: int) -> Metadata:
-    """The metadata whose references to the version that the commit was to take name the next one.
+    """The metadata, in which references to the version that the commit lost name the next version instead.
 
     Protocol: PROTOCOL.md, "Type Widening" (of the preview: ``tableVersion``), "Checkpoint Protection".
     """
@@ -60,7 +60,7 @@ def moved(metadata: Metadata, *, lost_version: int) -> Metadata:
 
 
 def with_versions_of_type_changes(metadata: Metadata, protocol: Protocol, version: int) -> Metadata:
-    """The metadata whose new type changes name the version that makes them, as the preview of type widening has it.
+    """The metadata, in which new type changes name the version that makes them, as the preview of type widening requires.
 
     RFC: delta-io/delta, protocol_rfcs/type-widening.md, ``tableVersion``.
     """
@@ -71,9 +71,9 @@ def with_versions_of_type_changes(metadata: Metadata, protocol: Protocol, versio
 
 
 def still_protecting(metadata: Metadata, before: Metadata, protocol: Protocol) -> Metadata:
-    """The metadata, which protects the checkpoints that ``before`` protects as long as the table has the feature for it.
+    """The metadata, with the checkpoint protection of ``before`` kept, as long as the table supports that feature.
 
-    An older version that comes back, or a table that takes the place of another, knows nothing of them.
+    A restored version, or a table that replaces another, does not include it.
 
     Protocol: protocol_rfcs, "Checkpoint Protection".
     """
@@ -108,7 +108,7 @@ def _with_versions(document: Any, version: int) -> Any:
 
 
 def _without_marks(metadata: Metadata, other: Metadata) -> StructType:
-    """The schema without what the two may differ in: how far identities were given out, and a mapping that only one has."""
+    """The schema without what may differ: identity high-water marks, and column mapping that only one of the two has."""
     schema = parse_schema(metadata.schema_string)
     if _gets_mapped(metadata, other) or _gets_mapped(other, metadata):
         schema = without_column_mapping(schema)
@@ -139,23 +139,23 @@ def _keeps_timestamps(before: Metadata, after: Metadata, protocol: Protocol) -> 
 
 
 _PASSES: Mapping[str, Callable[[Metadata, Metadata, Protocol], bool]] = {
-    # Rows without ids in their files get ids from the log; the commit records that it did not keep any.
+    # Rows without row ids in their files get them from the log; the commit records that it did not preserve any.
     ROW_TRACKING_ENABLED: _tracks_rows,
     "delta.rowTracking.materializedRowIdColumnName": _tracks_rows,
     "delta.rowTracking.materializedRowCommitVersionColumnName": _tracks_rows,
-    # The physical names of columns that exist are their names.
+    # Existing columns keep their names as physical names.
     "delta.columnMapping.mode": _maps,
     "delta.columnMapping.maxColumnId": _maps,
-    # No writer has to write deletion vectors because they are allowed.
+    # Deletion vectors are allowed then, but no writer is required to write them.
     "delta.enableDeletionVectors": lambda _before, after, protocol: (
         _is(after.configuration, "delta.enableDeletionVectors", "true") and "deletionVectors" in writer_features(protocol)
     ),
     "delta.checkpointPolicy": lambda _before, after, protocol: (
         _is(after.configuration, "delta.checkpointPolicy", "v2") and "v2Checkpoint" in writer_features(protocol)
     ),
-    # The commit gets its time when it takes its version.
+    # The commit gets its timestamp when it takes its version.
     TIMESTAMPS_ENABLED: _keeps_timestamps,
     ENABLEMENT_VERSION: _keeps_timestamps,
     ENABLEMENT_TIMESTAMP: _keeps_timestamps,
 }
-"""Properties that another writer may change under a commit that changes rows, each with the condition."""
+"""Properties that another writer may change while a commit that changes rows is computed, each with its condition."""

@@ -1,4 +1,4 @@
-"""What a commit does, in the words of the log."""
+"""The operation of a commit, as the log records it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import chain
 from typing import Any
 
 MAX_PARAMETER = 50_000
-"""Characters of a parameter in the log: a commit info of any length would have to be read with every snapshot."""
+"""Most characters of a parameter in the log: loading any snapshot parses its ``commitInfo``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One operation as every history shows it.
+    """An operation as it appears in the table's history.
 
     Attributes:
-        name: Delta's name, such as ``MERGE``.
-        parameters: Delta's parameter names; JSON values. None is left out.
-        changes_data: Whether operations of this kind change rows, even when this one did not. Others commit at
-            ``SnapshotIsolation``, so that concurrent appends are no conflict.
+        name: Delta's name of the operation, such as ``MERGE``.
+        parameters: Parameters by Delta's names, as JSON values. Those that are None are left out.
+        changes_data: Whether this kind of operation changes rows, even if this one did not. All others commit at
+            ``SnapshotIsolation``, so that concurrent appends do not conflict.
     """
 
     name: str
@@ -28,9 +28,9 @@ class Operation:
     changes_data: bool = True
 
     def logged_parameters(self) -> dict[str, Any]:
-        """The parameters as Delta writes them: single values as they are, lists and objects as JSON text.
+        """The parameters as Delta writes them: scalars as they are, lists and objects as JSON text.
 
-        What is longer than ``MAX_PARAMETER`` is cut and ends in three dots; of lists and objects the texts inside.
+        A value longer than ``MAX_PARAMETER`` is cut and ends in three dots; in lists and objects, the texts inside are cut.
         """
         return {name: _logged(value) for name, value in self.parameters.items() if value is not None}
 
@@ -50,7 +50,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a JSON value, names left out."""
+    """The texts in a JSON value, without the names of members."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):
@@ -58,7 +58,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _each_cut(value: Any, length: int) -> Any:
-    """The JSON value with its texts cut."""
+    """The JSON value with every text in it cut to ``length`` characters."""
     if isinstance(value, str):
         return _cut(value, length)
     if isinstance(value, Mapping):

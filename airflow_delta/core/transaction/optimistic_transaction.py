@@ -1,4 +1,4 @@
-"""The optimistic transaction: it records what is read, and commits if that still holds."""
+"""The optimistic transaction: it records what it reads, and commits if no concurrent commit invalidates that."""
 
 from __future__ import annotations
 
@@ -56,23 +56,24 @@ from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin, RewriteB
 from airflow_delta.core.transaction.row_tracking import ROW_TRACKING, high_water_mark
 
 Stage: TypeAlias = Callable[[CommitAttempt], tuple[Mapping[str, Any], bool]]
-"""Writes down a commit to be published later; its handle, and whether another try of the task had staged it before."""
+"""Stores a commit to be published later; returns its handle, and whether another try of the task had already staged it."""
 
 MAX_COMMIT_ATTEMPTS = 100
-"""Versions that one commit tries; a statement as a whole is attempted less often, see ``spark.statement.conflict_retry``."""
+"""Most versions that one commit tries. A whole statement is retried less often, see ``spark.statement.conflict_retry``."""
 
 ENGINE = f"airflow-delta/{__version__}"
 
-_SHOWN_BEFORE = 40  # characters of a text before that which the log cannot hold
+_SHOWN_BEFORE = 40  # characters shown before the one that UTF-8 cannot encode
 
 _logger = logging.getLogger(__name__)
 
 
 class OptimisticTransaction:
-    """One read and one commit on top of it, safe against every other writer.
+    """One read and one commit based on it, safe against all concurrent writers.
 
-    What the transaction reads must be read through it, or reported to it: the conflict rules can only protect what they know.
-    Make it with ``DeltaLog.start_transaction`` or ``DeltaLog.create_transaction``; it commits at most once.
+    Whatever the commit depends on must be read through the transaction or reported to it (``record_read`` and others): the
+    conflict rules can only protect what they know. Make one with ``DeltaLog.start_transaction`` or
+    ``DeltaLog.create_transaction``; it commits at most once.
     """
 
     def __init__(
@@ -87,18 +88,19 @@ class OptimisticTransaction:
         backoff: Backoff = commit_loop.COMMIT_BACKOFF,
         stage: Stage | None = None,
     ) -> None:
-        """Start from ``snapshot``, or before the first version of a table when it is None.
+        """Start from ``snapshot``; None starts before the first version, to create the table.
 
         Args:
-            store: The table.
-            clock: Gives the time of commits.
-            snapshot: What is read.
-            hooks: Work that follows the commit.
-            enforces: Features (of ``table_features.support.ROW_FEATURES``, and ``rowTracking``) whose constraints the writer of
-                the rows of this transaction enforces.
-            deletion_vectors: For uniting deletion vectors with those of a winner; without it such winners are conflicts.
-            backoff: When to repeat a request to the storage, and an attempt that lost to another writer.
-            stage: Takes the commit instead of the log, once it holds behind the newest version.
+            store: The table's log store.
+            clock: Gives the time of commits, in milliseconds since the epoch.
+            snapshot: The version to read.
+            hooks: Post-commit hooks.
+            enforces: Features (of ``table_features.support.ROW_FEATURES``, and ``rowTracking``) whose constraints the caller
+                enforces on the rows of this transaction.
+            deletion_vectors: Merges deletion vectors with those of a winner; without it, such winners conflict.
+            backoff: Pauses before a storage request is repeated, and before another version is tried after losing to a
+                concurrent commit.
+            stage: Takes the commit instead of the log, once it is rebased over the newest version.
         """
         self._store = store
         self._clock = clock
@@ -108,7 +110,7 @@ class OptimisticTransaction:
         self._deletion_vectors = deletion_vectors
         self._backoff = backoff
         self._stage = stage
-        self._txn_id = str(uuid.uuid4())  # one for all calls of commit: after a lost answer the next call finds the commit
+        self._txn_id = str(uuid.uuid4())  # one for all calls of commit: if an answer is lost, the next call finds the commit
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
         self._predicates: list[Expression] = []
@@ -121,28 +123,28 @@ class OptimisticTransaction:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The table as it was read. Raises ``TableNotFoundError`` where the transaction is to create the table."""
+        """The version that was read. Raises ``TableNotFoundError`` if the transaction creates the table."""
         if self._snapshot is None:
             raise TableNotFoundError(table=self._store.table_uri)
         return self._snapshot
 
     @property
     def read_version(self) -> int:
-        """Version the transaction was computed from; -1 for a table that is to be created."""
+        """Version the transaction was computed from; -1 if it creates the table."""
         return -1 if self._snapshot is None else self._snapshot.version
 
     @property
     def metadata(self) -> Metadata:
-        """The table's metadata as this transaction leaves it."""
+        """The table's metadata after this transaction."""
         return self._metadata or self.snapshot.metadata
 
     @property
     def protocol(self) -> Protocol:
-        """The table's protocol as this transaction leaves it."""
+        """The table's protocol after this transaction."""
         return self._protocol or self.snapshot.protocol
 
     def files(self, where: str | Expression | None = None) -> pa.Table:
-        """The active files that may hold rows for ``where``, columns ``ADD_FILE``; records both as read."""
+        """The live files that may hold rows for ``where``, columns ``ADD_FILE``; records predicate and files as read."""
         if self._snapshot is None:
             return NO_ADDS
         self.record_read(where)
@@ -151,21 +153,21 @@ class OptimisticTransaction:
         return files
 
     def record_read(self, where: str | Expression | None) -> None:
-        """The result depends on all rows that satisfy ``where``, also on those that do not exist yet; None is every row."""
+        """Record that the result depends on all rows that satisfy ``where``, including rows added later; None is every row."""
         if isinstance(where, str):
             where = parse_predicate(where, self.snapshot.schema, self._store.table_uri)
         self._predicates.append(TRUE if where is None else where)
 
     def record_read_files(self, paths: pa.Array | pa.ChunkedArray) -> None:
-        """The result depends on the rows of these files (paths as in the log)."""
+        """Record that the result depends on the rows of these files (paths as in the log)."""
         self._files.extend(paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths])
 
     def read_whole_table(self) -> None:
-        """The result depends on every file, and on there being no other."""
+        """Record that the result depends on every file, and on no file being added."""
         self._read_whole_table = True
 
     def transaction_version(self, app_id: str) -> int | None:
-        """How far this application has written; records that the commit depends on it."""
+        """The last ``txn`` version of this application; records that the commit depends on it."""
         self._app_ids.add(app_id)
         progress = self._snapshot.transactions.get(app_id) if self._snapshot else None
         return progress.version if progress else None
@@ -173,13 +175,13 @@ class OptimisticTransaction:
     # -- what is written
 
     def set_metadata(self, metadata: Metadata) -> None:
-        """Give the table this metadata with the commit. Raises ``InvalidTablePropertyError`` for a lost id of a catalog."""
+        """Set the table's metadata in this commit. Raises ``InvalidTablePropertyError`` if a managed table loses its id."""
         if self._snapshot:
             check_still_identified(self._store, self._snapshot.metadata, metadata)
         self._metadata = metadata
 
     def set_protocol(self, protocol: Protocol) -> None:
-        """Give the table this protocol with the commit."""
+        """Set the table's protocol in this commit."""
         self._protocol = protocol
 
     def commit(
@@ -200,44 +202,46 @@ class OptimisticTransaction:
         row_wise: bool = False,
         confirm_conflicting_files: ConfirmConflictingFiles | None = None,
     ) -> CommitResult:
-        """Make all of it one version of the table, or nothing.
+        """Commit all of this as one version of the table, or nothing.
 
-        A commit that removes rows although nothing was recorded as read counts as one that read the whole table.
+        A commit that removes rows although nothing was recorded as read counts as having read the whole table.
 
         Args:
-            adds: Files to add, columns ``ADD_FILE``. Where the table numbers rows, those without base row id get one.
+            adds: Files to add, columns ``ADD_FILE``. If the table numbers its rows, files without a base row id get one.
             removes: Files to remove, columns ``REMOVE_FILE``.
-            changes: Files that hold the changes, columns ``CHANGE_FILE``.
-            transactions: Progress of applications. A commit without data change must not carry any: it would lose its
-                right to be rebased over appends.
+            changes: Change data files, columns ``CHANGE_FILE``.
+            transactions: Application transactions (``txn``) to set. A commit without data change must not set any: it could no
+                longer be rebased over appends.
             domains: Metadata domains to set.
-            operation: What the history shows.
+            operation: The operation as it appears in the history.
             metrics: Delta's operation metrics.
-            tags: Delta's tags of a commit.
-            origin: The run that requests it. Its token stands for one commit: any commit with it counts as this one.
-            max_attempts: Versions to try before giving up against concurrent writers.
-            allow_empty: Commit even when there is nothing to write; otherwise nothing is committed then.
-            resolve_conflicts: Whether to be rebased over winners that do not conflict; restore, clone, convert and
-                recomputed statistics never are: see the rule ``rebase_forbidden``.
-            row_wise: Whether rows that others deleted do not matter; see ``CommitAttempt``. Then deletion vectors of one file
-                that mark different rows are united.
-            confirm_conflicting_files: Reads files that a winner added and whose statistics admit rows that the transaction
-                looked for; see ``ConfirmConflictingFiles``.
+            tags: Delta's commit tags.
+            origin: The task run that requests the commit. Its token identifies one commit: any commit that carries it counts as
+                this one.
+            max_attempts: Most versions to try before giving up against concurrent writers.
+            allow_empty: Whether to commit even when there is nothing to write; otherwise no commit is made then.
+            resolve_conflicts: Whether to rebase over winners that do not conflict. Restore, clone, convert and recomputed
+                statistics are never rebased: see the rule ``rebase_forbidden``.
+            row_wise: Whether rows deleted by others do not matter; see ``CommitAttempt``. If so, deletion vectors of the same
+                file that mark different rows are merged.
+            confirm_conflicting_files: Reads files added by a winner whose statistics admit rows that the transaction looked
+                for; see ``ConfirmConflictingFiles``.
 
         Raises:
             ConcurrentWriteError: Another writer committed first, and ``resolve_conflicts`` is False.
-            CommitConflictError: A commit that won forbids this one.
+            CommitConflictError: A concurrent commit conflicts with this one.
             CommitAttemptsExhaustedError: Other commits took ``max_attempts`` versions first.
-            CommitStateUnknownError: The storage did not answer.
-            StorageAccessError: The storage refuses.
-            TableExistsError: The table to be created is there.
-            InvalidStatementError: ``user_metadata`` of ``origin`` is too long, or UTF-8 cannot hold a text of the commit.
-            AppendOnlyTableError: Rows would go from a table that only takes appends.
+            CommitStateUnknownError: The storage did not answer, so it is unknown whether the commit was made.
+            StorageAccessError: The storage denies access.
+            TableExistsError: The table to be created exists already.
+            InvalidStatementError: ``user_metadata`` of ``origin`` is too long, or UTF-8 cannot encode a text of the commit.
+            AppendOnlyTableError: The commit removes rows from an append-only table.
             DuplicateActionError: A file, application or domain is named twice.
             InvalidCommitError: A rule of the protocol is broken.
-            IcebergCompatError: The table could not be read as an Iceberg table, as a property says.
+            IcebergCompatError: The table would not be readable as an Iceberg table, which a table property requires.
             MissingRecordCountError: The statistics of a file lack its required number of rows.
-            UnsupportedWriterFeatureError: The table needs writers that know more, or that enforce what this one did not name.
+            UnsupportedWriterFeatureError: The table requires a writer feature that is not supported, or not listed in
+                ``enforces``.
         """
         actions = CommitActions(
             protocol=self._protocol,
@@ -273,21 +277,21 @@ class OptimisticTransaction:
         origin: Origin | None = None,
         max_attempts: int = MAX_COMMIT_ATTEMPTS,
     ) -> CommitResult:
-        """Make those bins one version of which no other writer removed or changed an input; rows only move.
+        """Commit those bins as one version whose inputs no other writer removed or changed; rows only move between files.
 
         Args:
-            bins: What is replaced by what.
-            operation: What the history shows.
-            metrics: Gives Delta's operation metrics of what is committed.
-            origin: The run that requests it.
-            max_attempts: Versions to try before giving up against concurrent writers.
+            bins: The files to replace, and their replacements.
+            operation: The operation as it appears in the history.
+            metrics: Computes Delta's operation metrics of the bins that are committed.
+            origin: The task run that requests the commit.
+            max_attempts: Most versions to try before giving up against concurrent writers.
 
         Returns:
-            ``lost_bins`` lists those left out; ``committed`` is False when nothing was left.
+            The result; ``lost_bins`` lists the bins left out, and ``committed`` is False if none were left.
 
         Raises:
             MetadataChangedError: Schema, partitioning or features have changed.
-            MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
+            MaintenanceNotPermittedError: The table is catalog-managed, and the catalog does not permit this to clients.
             As ``commit``.
         """
         check_permitted(self._store, Maintenance.DATA_LAYOUT)
@@ -300,14 +304,14 @@ class OptimisticTransaction:
             return self._nothing_to_commit()
         actions = CommitActions(adds=adds, removes=removes)
         attempt = self._attempt(actions, operation, metrics(adds, removes) if metrics else {}, {}, origin or Origin())
-        # Whatever was looked at to choose the inputs: rows that move depend on nothing else.
+        # Replaces whatever was read to choose the inputs: moved rows depend on nothing else.
         return self._commit(replace(attempt, bins=grouped, read_files=removes["path"].combine_chunks()), max_attempts)
 
     def publish(self, attempt: CommitAttempt, *, max_attempts: int = MAX_COMMIT_ATTEMPTS) -> CommitResult:
-        """Commit an attempt that was computed, prepared and staged before, rebased over what came since.
+        """Commit an attempt that was computed, prepared and staged earlier, rebased over the commits made since.
 
         Args:
-            attempt: What was staged; the snapshot of this transaction is the version that it stands on.
+            attempt: The staged attempt; this transaction's snapshot is the version it is based on.
             max_attempts: Versions to try before giving up against concurrent writers.
 
         Raises:
@@ -338,7 +342,7 @@ class OptimisticTransaction:
             raise _unencodable(attempt, error) from None
 
     def _staged(self, attempt: CommitAttempt, stage: Stage) -> CommitResult:
-        """Check for conflicts with what was committed since, and stage the attempt behind it."""
+        """Check for conflicts with commits made since the read version, and stage the rebased attempt."""
         attempt = commit_loop.rebase(attempt, self._store, backoff=self._backoff).attempt
         handle, is_another_tries = stage(attempt)
         self._committed = True
@@ -419,14 +423,14 @@ class OptimisticTransaction:
 
 
 def _unencodable(attempt: CommitAttempt, error: UnicodeEncodeError) -> InvalidStatementError:
-    """The error of a commit with a text that no file of the log can hold: such as a comment, or the id of an application."""
+    """The error for a text that UTF-8 cannot encode, such as in a comment or an application id."""
     info, start = attempt.actions.commit_info, max(error.start - _SHOWN_BEFORE, 0)
     detail = f"expected texts that UTF-8 can hold, found a lone surrogate: {error.object[start : error.start + 1]!a}"
     return InvalidStatementError(statement=info.operation if info else "the commit", detail=detail)
 
 
 def _check(attempt: CommitAttempt) -> None:
-    """What the protocol requires of the commit by itself. Raises as ``check_commit``."""
+    """Check what the protocol requires of the commit on its own. Raises as ``check_commit``."""
     check_commit(
         attempt.table,
         attempt.actions,

@@ -13,7 +13,7 @@ from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.transaction.commit_result import CommitResult
 
 PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], Mapping[str, Any] | None]
-"""Gets what was written, and the table's metadata as committed; gives what the result is to say of its work, if anything."""
+"""Gets the result, the actions as written and the metadata as committed; returns what to add to the result, or None."""
 
 _logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 def run_hooks(
     hooks: Iterable[PostCommitHook], table: str, result: CommitResult, actions: CommitActions, metadata: Metadata
 ) -> CommitResult:
-    """Run each of them, whatever becomes of the others; gives the result with what they did and what went wrong."""
+    """Run every hook, even if others fail; returns the result with what they report and what failed."""
     done: dict[str, Any] = {}
     failures: list[str] = []
     for hook in hooks:

@@ -23,53 +23,53 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryingLogWriter:
-    """Writes the next commit of a table and reads those of others, with retries.
+    """Writes the next commit of a table and reads those of other writers, with retries.
 
     Attributes:
-        store: The table.
-        backoff: How often a request is sent that the storage does not answer, and when again.
+        store: The table's log store.
+        backoff: How often an unanswered request is sent, and the pauses in between.
     """
 
     store: LogStore
     backoff: Backoff
 
     def write(self, version: int, content: bytes) -> bool:
-        """Try to create the commit of this version; False when it exists already, perhaps with this very content.
+        """Try to create the commit of this version; False if the version exists already, perhaps with this very content.
 
         Raises:
-            OSError: No answer, and the version is still free as far as the storage shows.
-            StorageAccessError: The storage refuses to write, and the version is free.
-            CommitRefusedError, TableNotFoundError, CatalogAnswerError: The same of the catalog that manages the table.
+            OSError: No answer, and as far as the storage shows the version is still free.
+            StorageAccessError: The storage denies writing, and the version is free.
+            CommitRefusedError, TableNotFoundError, CatalogAnswerError: Likewise, from the catalog that manages the table.
         """
         try:
             self._with_retries(partial(self.store.write_if_absent, commit_path(version), content))
         except FileExistsError:
             return False
         except (OSError, DeltaError) as error:
-            # Refused or not: an earlier sending may have arrived, as one before the credentials ended or the catalog refused.
+            # Whatever the error, an earlier request may have succeeded, as before the credentials expired.
             if self._has_arrived(version, error):
                 return False
             raise
         return True
 
     def _has_arrived(self, version: int, error: Exception) -> bool:
-        """Whether there is a commit of this version behind a sending that ended in this error. Raises as ``_read_back``."""
+        """Whether the version exists after a request that failed with this error. Raises as ``_read_back``."""
         try:
             return self._read_back(partial(self.store.exists, commit_path(version)))
         except OSError:
-            if isinstance(error, TableNotFoundError):  # nor is it there to be asked for
+            if isinstance(error, TableNotFoundError):  # the catalog cannot be asked about it, either
                 return False
             raise
 
     def winners(self, version: int, *, attempts: int, with_time: bool) -> list[WinningCommit]:
-        """The commits from ``version`` on, up to one that cannot be read, and their times in history where these matter.
+        """The commits from ``version`` on, until one that cannot be read, with their history timestamps if ``with_time``.
 
-        From the second lost attempt on there is a pause first: the commits that come during it would win the next one, too, if
-        they were not read.
+        From the second lost attempt on it waits first, and so also reads the commits made during the wait: they would otherwise
+        win the next version, too.
 
         Raises:
-            OSError: No answer, or a refusal.
-            UnfinishedCommitError: The first of them is only half written.
+            OSError: No answer, or access was denied.
+            UnfinishedCommitError: The first of them is incomplete.
             CorruptLogError: The first of them cannot be read.
         """
         if attempts > 1:
@@ -83,33 +83,34 @@ class RetryingLogWriter:
     def _read_back(self, question: Callable[[], Answer]) -> Answer:
         """The answer to a read that decides whether a write succeeded.
 
-        A storage that refuses, or a catalog that gives no keys for it, leaves the outcome unknown: an ``OSError``.
+        If the storage denies access, or the catalog issues no credentials for it, the outcome is unknown: an ``OSError``.
         """
         try:
             return self._with_retries(question)
-        except CorruptLogError:  # an answer, too
+        except CorruptLogError:  # this is an answer, too
             raise
         except DeltaError as error:
             raise OSError(str(error)) from error
 
     def _with_retries(self, request: Callable[[], Answer]) -> Answer:
-        """Send a request, again after each failure, up to ``backoff.tries`` times.
+        """Send a request, up to ``backoff.tries`` times until it succeeds.
 
-        A create may be repeated: if the first request succeeded, the next finds the file, and its content shows whose it is.
+        Creating a file may be repeated: if the first request succeeded, the next one finds the file, and its content shows
+        whose it is.
         """
         for number in self.backoff.numbers():
             try:
                 return request()
             except FileExistsError:
                 raise
-            except (OSError, UnfinishedCommitError):  # the latter: its writer may still be running
+            except (OSError, UnfinishedCommitError):  # UnfinishedCommitError: its writer may still be running
                 if number == self.backoff.tries - 1:
                     raise
         raise AssertionError("a backoff has at least one try")
 
 
 def _whole_commit(store: LogStore, version: int) -> CommitActions:
-    """The actions of the commit. Raises ``UnfinishedCommitError`` also for an empty commit: nothing may be based on it."""
+    """The actions of the commit. Raises ``UnfinishedCommitError`` for an empty commit file, too: nothing may be based on it."""
     actions = read_commit(store, version)
     if actions.commit_info is None and is_empty(actions):
         detail = "it exists but is empty; another writer may still be writing it"
@@ -127,7 +128,7 @@ def _commits_from(store: LogStore, version: int) -> Iterator[WinningCommit]:
         except CorruptLogError:  # or unfinished
             if is_first:
                 raise
-            return  # those before it decide first: one of them may be ours
+            return  # the commits before it are checked first: one of them may be ours
         is_first = False
         yield WinningCommit(version=version, actions=actions)
         version += 1

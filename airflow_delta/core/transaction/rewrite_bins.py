@@ -1,4 +1,4 @@
-"""Files that are rewritten in groups: a group that loses its inputs to a winner is left out, and the others are committed."""
+"""Files rewritten in groups (bins): a bin that loses an input to a winner is left out, and the others are committed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from airflow_delta.core.actions import ADD_FILE, NO_ADDS, NO_REMOVES, REMOVE_FIL
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 
 RewriteMetrics: TypeAlias = Callable[[pa.Table, pa.Table], Mapping[str, int | str]]
-"""Delta's operation metrics from the added (``ADD_FILE``) and removed (``REMOVE_FILE``) files that are committed."""
+"""Computes Delta's operation metrics from the files added (``ADD_FILE``) and removed (``REMOVE_FILE``) by the commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileRewriteBin:
-    """Files whose rows are in other files from now on; they are replaced together or not at all.
+    """Files whose rows move to other files; the whole bin is committed or none of it.
 
     Attributes:
-        removes: The files that go, columns ``REMOVE_FILE``, ``data_change`` false.
-        adds: The files that come, columns ``ADD_FILE``, ``data_change`` false.
+        removes: The files to remove, columns ``REMOVE_FILE``, ``data_change`` false.
+        adds: The files that replace them, columns ``ADD_FILE``, ``data_change`` false.
     """
 
     removes: pa.Table
@@ -31,13 +31,13 @@ class FileRewriteBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RewriteBins:
-    """To which bin each file of a commit belongs.
+    """The bin that each file of a commit belongs to.
 
     Attributes:
-        of_adds: For each added file the ordinal of its bin.
-        of_removes: For each removed file likewise.
-        lost: Ordinals of the bins that were left out.
-        metrics: The metrics of what is left.
+        of_adds: For each added file, the index of its bin.
+        of_removes: For each removed file, likewise.
+        lost: Indexes of the bins that were left out.
+        metrics: Computes the metrics of the bins left.
     """
 
     of_adds: pa.Array
@@ -49,7 +49,7 @@ class RewriteBins:
     def from_bins(
         cls, bins: Sequence[FileRewriteBin], metrics: RewriteMetrics | None = None
     ) -> tuple[RewriteBins, pa.Table, pa.Table]:
-        """The bins, and all their adds and removes."""
+        """The grouping, and the adds and removes of all bins, each as one table."""
         adds = pa.concat_tables([NO_ADDS, *(in_columns_of(ADD_FILE, rewrite.adds) for rewrite in bins)])
         removes = pa.concat_tables([NO_REMOVES, *(in_columns_of(REMOVE_FILE, rewrite.removes) for rewrite in bins)])
         of_adds = _ordinals([len(rewrite.adds) for rewrite in bins])
@@ -70,7 +70,7 @@ class RewriteBins:
         return not any(pc.any(files["data_change"]).as_py() for files in (adds, removes))
 
     def without(self, removed: pa.ChunkedArray, actions: CommitActions) -> tuple[RewriteBins, CommitActions]:
-        """What is left when another writer has removed these paths: the bins all whose inputs are still there."""
+        """What is left after another writer has removed these paths: the bins whose inputs all still exist."""
         is_gone = pc.is_in(canonical_paths(actions.removes["path"]), canonical_paths(removed).combine_chunks())
         gone = self.of_removes.filter(is_gone.combine_chunks()).unique()
         if not len(gone):
@@ -91,7 +91,7 @@ class RewriteBins:
 
 
 def in_columns_of(schema: pa.Schema, files: pa.Table) -> pa.Table:
-    """The files with exactly the columns of the schema, in its order; they have these and may have more."""
+    """The files with exactly the columns of the schema, in its order; extra columns are dropped."""
     return files if files.schema.equals(schema) else files.select(schema.names).cast(schema)
 
 

@@ -1,4 +1,4 @@
-"""Row ids: every added file says which ids its rows start with, and the table remembers the highest id ever given out.
+"""Row tracking: each added file records its first row id, and the table records the highest id ever assigned.
 
 Protocol: PROTOCOL.md, "Row Tracking".
 """
@@ -31,21 +31,21 @@ _IDS = ("base_row_id", "default_row_commit_version")
 
 
 def numbers_rows(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether commits give ids to rows: they do as soon as the feature is supported, unless the table says that it rests."""
+    """Whether commits assign row ids: if the feature is supported, unless a table property suspends it."""
     is_suspended = metadata.configuration.get(SUSPENDED_PROPERTY, "").lower() == "true"
     return ROW_TRACKING in writer_features(protocol) and not is_suspended
 
 
 def is_enabled(metadata: Metadata) -> bool:
-    """Whether readers may rely on the ids, so that commits must say whether they kept them."""
+    """Whether row tracking is enabled, so that readers rely on row ids and commits must record whether they preserved them."""
     return metadata.configuration.get(ENABLED_PROPERTY, "").lower() == "true"
 
 
 def high_water_mark(domains: Iterable[DomainMetadata], table: str) -> int | None:
-    """The highest row id given out, as recorded in these domains; None where they do not.
+    """The highest row id assigned, as recorded in these domains; None where none of them records it.
 
     Raises:
-        CorruptLogError: The domain's text is not what the protocol says.
+        CorruptLogError: The domain's text is not in the form of the protocol.
     """
     for domain in domains:
         if domain.domain == ROW_TRACKING_DOMAIN and not domain.removed:
@@ -60,21 +60,21 @@ def high_water_mark(domains: Iterable[DomainMetadata], table: str) -> int | None
 def with_row_ids(
     actions: CommitActions, table: str, *, known: int, given_out: int, version: int, lost_version: int | None = None
 ) -> CommitActions:
-    """The commit with ids for its new rows, and the high-water mark behind them.
+    """The commit with row ids for its new rows, and the new high-water mark.
 
-    A base row id up to ``known`` belongs to rows that had ids before, and stays; any other is missing, or was this commit's own
-    guess before another writer gave it out.
+    A base row id up to ``known`` belongs to rows that already had ids, and is kept. Any higher one was assigned by this commit
+    on an earlier attempt, and may have been taken by another writer since: it is assigned again, as is a missing one.
 
     Args:
         actions: The commit.
-        table: Its table, for errors.
-        known: The high-water mark when the commit's ids were last given.
+        table: URI of its table, for errors.
+        known: The high-water mark on which the commit's current ids are based.
         given_out: The high-water mark now.
-        version: The version that the commit is to take.
-        lost_version: The version that it was to take before.
+        version: The version that the commit will take.
+        lost_version: The version that the commit tried before.
 
     Raises:
-        InvalidCommitError: There are no ids left, as the log may say.
+        InvalidCommitError: The range of row ids is exhausted, as a damaged log may claim.
         MissingRecordCountError: The statistics of a new file lack its number of rows.
     """
     adds = actions.adds
@@ -96,13 +96,13 @@ def with_row_ids(
     domains = tuple(domain for domain in actions.domains if domain.domain != ROW_TRACKING_DOMAIN)
     if len(new):
         domains = (_domain(ends[-1].as_py()), *domains)
-    elif len(domains) < len(actions.domains):  # set by the caller, or for files that a rule has taken away since
+    elif len(domains) < len(actions.domains):  # set by the caller, or for files that a conflict rule has removed since
         domains = (_domain(given_out), *domains)
     return replace(actions, adds=adds, domains=domains)
 
 
 def with_ids_of(actions: CommitActions, backfilled: pa.Table) -> CommitActions:
-    """The commit in which files carry the ids that a backfill has given them (``ADD_FILE``) in the meantime."""
+    """The commit, in which files that a backfill has meanwhile given row ids (``ADD_FILE``) carry those ids."""
     return replace(
         actions,
         adds=_with_ids(actions.adds, backfilled),
@@ -111,13 +111,13 @@ def with_ids_of(actions: CommitActions, backfilled: pa.Table) -> CommitActions:
 
 
 def without_files(actions: CommitActions, paths: pa.ChunkedArray) -> CommitActions:
-    """The commit without the adds of these paths: of a backfill, which has nothing to do with them any more."""
+    """The commit without the adds of these paths: for a backfill, which no longer needs to handle them."""
     named = pc.is_in(canonical_paths(actions.adds["path"]), canonical_paths(paths).combine_chunks())
     return replace(actions, adds=actions.adds.filter(pc.invert(named)))
 
 
 def with_ids_taken_away(actions: CommitActions, added: pa.Table) -> CommitActions:
-    """The commit of an unbackfill that also writes again, without ids, what a winner has added with ids."""
+    """The commit of an unbackfill, which now also adds again, without row ids, the files that a winner added with them."""
     has_ids = pc.or_(*(pc.is_valid(added[name]) for name in _IDS))
     bare = added.filter(has_ids)
     for name in _IDS:

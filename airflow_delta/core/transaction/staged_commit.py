@@ -1,13 +1,13 @@
-"""A staged commit: what a transaction would commit and what it read, as one document, to be committed by another process.
+"""A staged commit: what a transaction read and would commit, as one document that another process can commit later.
 
-The document has the form of a commit file, with lines before it that readers of the log ignore::
+The document has the form of a commit file, preceded by lines that log readers ignore::
 
     {"stagedCommit": {"format": 1, "tableId": ..., "baseVersion": 7, "expires": ..., "readPredicates": [...], ...}}
     {"readFiles": ["part-1.parquet", ...]}
     {"commitInfo": ...}
     {"add": ...}
 
-It never changes. What comes out of it is input from a stranger: bounded, typed, and checked again like any attempt to commit.
+It never changes. When loaded it is untrusted input: bounded, type-checked, and validated again like any commit attempt.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class StagedCommit:
     """A commit that waits to be published.
 
     Attributes:
-        id: Names it, and is the token of the commit that publishes it.
-        table_id: The id in the metadata of the table that it is for.
-        base_version: The version behind which it holds: no commit up to it conflicts; -1 for a table that is to be created.
+        id: Id of the staged commit; also the token of the commit that publishes it.
+        table_id: The id in the metadata of its table.
+        base_version: The version it is rebased on: no commit up to that version conflicts; -1 for a table to be created.
         created: Milliseconds since the epoch.
-        expires: Likewise; from then on its files may be deleted by a vacuum.
-        actions: What it would commit.
-        attributes: The other attributes of its ``CommitAttempt`` that are not the table's, by name.
+        expires: Milliseconds since the epoch; from then on a vacuum may delete its files.
+        actions: The actions that it would commit.
+        attributes: The other attributes of its ``CommitAttempt`` by name, except those of the table.
     """
 
     id: str
@@ -73,7 +73,7 @@ class StagedCommit:
 
     @classmethod
     def of(cls, attempt: CommitAttempt, *, id: str, created: int, expires: int) -> StagedCommit:  # noqa: A002
-        """The attempt, which holds behind its read version. What it would have others read of winners is not kept."""
+        """The staged form of an attempt, based on its read version. ``confirm_conflicting_files`` is not kept."""
         return cls(
             id=id,
             table_id=attempt.metadata_after.id,
@@ -85,7 +85,7 @@ class StagedCommit:
         )
 
     def attempt(self, table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> CommitAttempt:
-        """The attempt to commit it to the table that has this definition at the base version."""
+        """The attempt to commit it to the table, whose protocol, metadata and schema are those of the base version."""
         return CommitAttempt(
             table=table,
             read_version=self.base_version,
@@ -98,7 +98,7 @@ class StagedCommit:
 
     @property
     def new_adds(self) -> pa.Table:
-        """The files that it brings (``ADD_FILE``), less those that only get another deletion vector."""
+        """The files that it adds (``ADD_FILE``), without those that only get another deletion vector."""
         adds, removes = self.actions.adds, self.actions.removes
         return adds.filter(pc.invert(pc.is_in(adds["path"], removes["path"].combine_chunks())))
 
@@ -137,13 +137,13 @@ class StagedCommit:
 
         Args:
             content: The document.
-            id: The id that it must have.
-            table: The table below which it lies, for errors.
-            path: Where it lies, likewise.
+            id: The id that the document must have.
+            table: URI of its table, for errors.
+            path: Path of the document, for errors.
 
         Raises:
-            StagedCommitDamagedError: It is no such document.
-            UnfinishedCommitError: It is only half written.
+            StagedCommitDamagedError: It is not such a document.
+            UnfinishedCommitError: It is incomplete.
         """
         text = LogText.from_content(path, 0, content)
         if not text.lines:
@@ -217,7 +217,7 @@ def _predicates(header: dict[str, Any]) -> tuple[Expression, ...]:
 
 
 def _predicate_to_json(predicate: Expression) -> dict[str, Any]:
-    """The predicate, or TRUE where it cannot be told: then every added row conflicts."""
+    """The predicate, or TRUE if it has no JSON form: then every added row conflicts."""
     try:
         document = predicate_to_json(predicate)
         parse_json(json.dumps(document))

@@ -1,7 +1,7 @@
 """The table properties that writers and maintenance must honor, read from the metadata's configuration.
 
-Times are milliseconds. A property that cannot be read does not make a table unusable, and never costs rows: a retention counts
-as for ever, a switch as whatever protects.
+Times are milliseconds. An invalid value does not make a table unusable, and never costs rows: an invalid retention counts as
+forever, and an invalid switch as its safer setting.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _MICROSECONDS = {
 _MONTHS = {"month": 1, "year": 12}
 _MOST_MICROSECONDS = (1 << 63) - 1
 AN_INTERVAL = "it must be an interval such as '30 days' or 'interval 1 week', without months and years"
-"""What is wrong with a text that is not an interval."""
+"""The end of the error for a text that is not an interval."""
 
-_MOST_SHOWN = 200  # characters of a foreign text in an error
-_NUMBER = re.compile(r"\d{1,18}")  # what 64 bits hold
+_MOST_SHOWN = 200  # characters of an untrusted text in an error
+_NUMBER = re.compile(r"\d{1,18}")  # fits in 64 bits
 _SIZE = re.compile(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?")
 _SIZE_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _TERM = re.compile(
@@ -40,29 +40,29 @@ DEFAULT_CHECKPOINT_INTERVAL = 10
 DEFAULT_DELETED_FILE_RETENTION = 604_800_000
 DEFAULT_LOG_RETENTION = 2_592_000_000
 FOREVER = 1 << 62
-"""What a retention, or a version, counts as that cannot be read: nothing is that old."""
+"""The value of a retention or version that cannot be read: nothing is that old."""
 
 DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 LOG_RETENTION = "delta.logRetentionDuration"
 
 
 def checkpoint_interval(configuration: Mapping[str, str]) -> int:
-    """A checkpoint is due at each version that this number divides."""
+    """The number of versions between checkpoints: one is due at each version divisible by it."""
     return _number(configuration.get("delta.checkpointInterval", "")) or DEFAULT_CHECKPOINT_INTERVAL
 
 
 def deleted_file_retention(configuration: Mapping[str, str]) -> int:
-    """How long removed files stay for readers of older versions."""
+    """How long removed files are kept for readers of older versions, in milliseconds."""
     return _retention(configuration, DELETED_FILE_RETENTION, DEFAULT_DELETED_FILE_RETENTION)
 
 
 def transaction_retention(configuration: Mapping[str, str]) -> int | None:
-    """How long the progress of an application is remembered; None is for ever."""
+    """How long the last transaction of an application is kept, in milliseconds; None is forever."""
     return interval_milliseconds(configuration.get("delta.setTransactionRetentionDuration", ""))
 
 
 def log_retention(configuration: Mapping[str, str]) -> int:
-    """How long commits stay for readers of older versions and of the history."""
+    """How long commits are kept for readers of older versions and of the history, in milliseconds."""
     return _retention(configuration, LOG_RETENTION, DEFAULT_LOG_RETENTION)
 
 
@@ -70,7 +70,7 @@ def check_interval(configuration: Mapping[str, str], name: str) -> None:
     """Return if the table does not set this interval, or sets a valid one.
 
     Raises:
-        InvalidTablePropertyError: The interval is invalid; nothing may be deleted by it.
+        InvalidTablePropertyError: The interval is invalid, so nothing may be deleted by it.
     """
     if (value := configuration.get(name)) is not None and interval_milliseconds(value) is None:
         raise InvalidTablePropertyError(name=name, value=value[:_MOST_SHOWN], detail=AN_INTERVAL)
@@ -82,38 +82,38 @@ def cleans_up_log(configuration: Mapping[str, str]) -> bool:
 
 
 def protected_before(configuration: Mapping[str, str]) -> int:
-    """Checkpoints before this version go only together, and none may be added there (the feature ``checkpointProtection``)."""
+    """Checkpoints before this version go only together, and no more are added (feature ``checkpointProtection``)."""
     version = _number(configuration.get("delta.requireCheckpointProtectionBeforeVersion", "0"))
     return FOREVER if version is None else version
 
 
 def target_file_size(configuration: Mapping[str, str]) -> int | None:
-    """Bytes that data files should have at most; None where the table does not say."""
+    """Target size of data files, in bytes; None where the table does not set it."""
     match = _SIZE.fullmatch(configuration.get("delta.targetFileSize", "").strip().lower())
     return int(match[1]) << _SIZE_UNITS[match[2]] or None if match else None
 
 
 def optimizes_writes(configuration: Mapping[str, str]) -> bool:
-    """Whether rows are to be spread over files of a good size before they are written."""
+    """Whether rows are redistributed before a write, so that files get a suitable size (optimized writes)."""
     texts = (configuration.get(f"delta.autoOptimize{name}", "") for name in ("", ".optimizeWrite"))
     return any(text.strip().lower() == "true" for text in texts)
 
 
 def compacts_after_commits(configuration: Mapping[str, str]) -> bool:
-    """Whether small files are to be put together after each commit that leaves many of them."""
+    """Whether small files are compacted after a commit that leaves many of them (auto compaction)."""
     texts = (configuration.get(f"delta.autoOptimize{name}", "") for name in ("", ".autoCompact"))
     return any(text.strip().lower() in {"true", "auto", "legacy"} for text in texts)
 
 
 def is_append_only(configuration: Mapping[str, str]) -> bool:
-    """Whether rows may only be added."""
+    """Whether the table is append-only: rows may only be added."""
     return configuration.get("delta.appendOnly", "false").strip().lower() != "false"
 
 
 def interval_milliseconds(text: str) -> int | None:
-    """The length of an interval as Spark reads it, such as ``interval 1 week`` or ``+2 days -12 hours 0.5 seconds``.
+    """The length in milliseconds of an interval as Spark reads it: ``interval 1 week``, ``+2 days -12 hours 0.5 seconds``.
 
-    None for any other text, and as in Delta where months or years are left, or the sum is negative. Follows
+    None for any other text, and, as in Delta, if it contains months or years, or the sum is negative. Follows
     ``SparkIntervalUtils.stringToInterval`` of Spark and ``DeltaConfigs.isValidIntervalConfigValue`` of Delta Spark.
     """
     terms = text.strip().lower().removeprefix("interval ").strip()

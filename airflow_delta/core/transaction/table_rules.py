@@ -1,4 +1,4 @@
-"""The conflict rules about the table: protocol, metadata, domains, applications, row ids, times."""
+"""The conflict rules about the table: protocol, metadata, domains, applications, row ids, timestamps."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from airflow_delta.core.transaction.winning_commit import BACKFILL, UNBACKFILL, 
 
 _REPLACING = frozenset(
     f"{verb} TABLE{rows}" for verb in ("REPLACE", "CREATE OR REPLACE") for rows in ("", " AS SELECT")
-)  # Delta's names of operations that leave nothing of the former table
+)  # Delta's names of operations that replace the whole table
 
 
 def rebase_forbidden(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """An operation that must not be rebased conflicts with every winner.
 
-    Restore, clone and convert replace the table's state as a whole; recomputed statistics add files again, which would bring
-    back one that the winner removed.
+    Restore, clone and convert replace the table's whole state. Recomputed statistics add existing files again, which would
+    restore a file that the winner removed.
     """
     if not attempt.may_rebase:
         raise conflict(ConcurrentWriteError, attempt, winner)
@@ -55,9 +55,9 @@ def rebase_forbidden(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtt
 
 
 def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """Two changes of the protocol conflict, and so does the loss of a feature.
+    """Two protocol changes conflict, and so does dropping a feature.
 
-    The new protocol must be known here, and what it requires of rows must have been kept in those that the attempt adds.
+    The new protocol must be supported here, and the rows that the attempt adds must already satisfy what it requires.
     """
     protocol = winner.actions.protocol
     if protocol is None:
@@ -71,7 +71,7 @@ def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtt
 
 
 def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """A commit that drops a feature conflicts with a winner that uses it."""
+    """A commit that drops a feature conflicts with a winner that uses the feature."""
     dropped, theirs = attempt.dropped_features, winner.actions
     if not dropped:
         return attempt
@@ -88,10 +88,10 @@ def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> Commi
 
 
 def metadata_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """A change of the metadata conflicts with every commit computed before it, except for a few harmless changes.
+    """A metadata change conflicts with every commit computed before it, except for a few harmless changes.
 
-    These are taken over, if the table can still be written. Where row ids are enabled, the attempt records that it has not kept
-    any.
+    Harmless changes are taken over, if the table can still be written. If row tracking is enabled, the attempt records that it
+    did not preserve row ids.
     """
     theirs = winner.actions.metadata
     if theirs is None:
@@ -108,9 +108,9 @@ def metadata_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtt
 
 
 def domain_set(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """Two commits must not set one domain; the high-water mark of row ids is reconciled instead.
+    """Two commits must not set the same domain; the row tracking domain is reconciled instead.
 
-    A commit that replaces the table also ends the domains that the winner has brought.
+    A commit that replaces the table also removes the domains that the winner added.
     """
     ours = {domain.domain for domain in attempt.actions.domains}
     theirs = [domain for domain in winner.actions.domains if domain.domain != ROW_TRACKING_DOMAIN]
@@ -124,7 +124,7 @@ def domain_set(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
 
 
 def application_progressed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """The winner must not have committed an application transaction that the attempt read."""
+    """The winner must not have set an application transaction (``txn``) that the attempt read."""
     for theirs in winner.actions.transactions:
         if theirs.app_id in attempt.read_app_ids:
             raise conflict(ConcurrentTransactionError, attempt, winner, app_id=theirs.app_id)
@@ -132,13 +132,13 @@ def application_progressed(attempt: CommitAttempt, winner: WinningCommit) -> Com
 
 
 def row_ids_given(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """New rows get ids after those that the winner assigned; a file that has ids by now keeps them.
+    """New rows get ids after those that the winner assigned; files that have been given ids meanwhile keep them.
 
-    A backfill leaves out the files that the winner has named, because these have got ids with it or are gone. An unbackfill
-    writes them without ids itself.
+    A backfill leaves out files that the winner added again or removed: they now have ids, or are gone. An unbackfill adds such
+    files again without ids.
 
     Raises:
-        ProtocolChangedError: The winner gives ids to all files and the attempt takes them away.
+        ProtocolChangedError: The winner is a backfill and the attempt is an unbackfill.
         MissingRecordCountError: The statistics of a new file lack its number of rows.
     """
     theirs = winner.actions
@@ -172,7 +172,7 @@ def row_ids_given(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttemp
 
 
 def version_named(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """Metadata of the attempt that names its own version is moved to the next one. Never a conflict."""
+    """References in the attempt's metadata to its own version move to the next version. Never a conflict."""
     if attempt.actions.metadata is None:
         return attempt
     metadata = moved(attempt.actions.metadata, lost_version=winner.version)
@@ -182,13 +182,13 @@ def version_named(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttemp
 
 
 def time_taken(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """In-commit timestamps are moved after the winner's. Never a conflict."""
+    """The attempt's in-commit timestamp moves after the winner's. Never a conflict."""
     actions = with_time(attempt.actions, attempt.metadata, version=winner.version + 1, after=winner.timestamp)
     return attempt if actions is attempt.actions else replace(attempt, actions=actions)
 
 
 def _could_follow(attempt: CommitAttempt, came: Collection[str], protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether the files of the attempt need nothing of features that came; of those with a property, the metadata decides."""
+    """Whether the attempt's files satisfy the added features; those with a table property are judged by the metadata."""
     unforeseen = {name for name in came if name in FEATURES and not FEATURES[name].shows_in_metadata}
     try:
         check_rows(attempt.table, attempt.actions, protocol, metadata, enforces=frozenset(attempt.enforces) - unforeseen)
@@ -198,11 +198,11 @@ def _could_follow(attempt: CommitAttempt, came: Collection[str], protocol: Proto
 
 
 def _check_still_writable(attempt: CommitAttempt, protocol: Protocol, metadata: Metadata) -> None:
-    """Return if the attempt may be made on a table that has become like this.
+    """Return if the attempt may still commit to the table with this protocol and metadata.
 
     Raises:
         InvalidProtocolError: The protocol contradicts itself.
-        UnsupportedFeatureError: The table now requires what is not known here, or was not kept in the files of the attempt.
+        UnsupportedFeatureError: The table now requires a feature that is not supported here, or that the attempt's files lack.
     """
     check_writable(attempt.table, protocol, metadata)
     check_rows(attempt.table, attempt.actions, protocol, metadata, enforces=attempt.enforces)

@@ -1,1 +1,1 @@
-"""The change feed on Spark: which commits write change files, and the feed as a DataFrame."""
+"""The change data feed on Spark: which commits write change data files, and the feed as a DataFrame."""

@@ -1,4 +1,4 @@
-"""The files that hold the changes of commits."""
+"""The files with the changed rows of commits."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ COMMITTED_FILE = pa.schema([*CHANGED_FILE, pa.field("version", pa.int64()), pa.f
 
 
 def committed(files: pa.Table, version: int, time: int) -> pa.Table:
-    """Files (``CHANGED_FILE``) of a commit as ``COMMITTED_FILE``."""
+    """Files (``CHANGED_FILE``) of a commit, as ``COMMITTED_FILE``."""
     about = [pa.repeat(pa.scalar(value, pa.int64()), len(files)) for value in (version, time)]
     return pa.table([*files.columns, *about], schema=COMMITTED_FILE)
 
 
 def committed_files(last: Snapshot, covered: ChangedRange) -> pa.Table:
-    """The files (``COMMITTED_FILE``) whose rows say what the commits of a range changed.
+    """The files (``COMMITTED_FILE``) with the rows that the commits of a range changed.
 
     Args:
         last: The table at the last version of the range.
-        covered: The range.
+        covered: The range of versions.
 
     Raises:
         ChangeDataNotRecordedError: A removed file has no partition values.

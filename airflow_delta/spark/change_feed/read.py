@@ -1,7 +1,7 @@
-"""The change feed as a DataFrame.
+"""The change data feed as a DataFrame.
 
-The driver finds in the log which files hold the changes of a version; workers read them with Arrow, whatever the log says of a
-file (deletion vectors on both sides of a change, columns found by id). Nothing of the feed passes through the driver.
+The driver finds in the log which files contain the changes of a version; workers read them with Arrow, whatever features the
+files use (deletion vectors on both sides of a change, columns matched by id). No row passes through the driver.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from airflow_delta.spark.supported_features import check_scannable
 def read_changes(
     spark: SparkSession, log: DeltaLog, start: int | str, end: int | str | None = None, *, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """The rows that changed in the versions from ``start`` to ``end``, in no order.
+    """The rows that changed in the versions from ``start`` to ``end``, both included, in any order.
 
-    The columns are those of the table at the last version of the range, so that a range shows the same whenever it is read;
-    Delta-Spark shows those of the latest version, unless the table maps its columns. Then come ``_change_type`` (``insert``,
-    ``delete``, ``update_preimage``, ``update_postimage``), ``_commit_version`` (bigint) and ``_commit_timestamp`` (timestamp).
+    The columns are those of the table at the last version of the range, so that a range always shows the same rows; Delta Spark
+    uses those of the latest version, except with column mapping. They are followed by ``_change_type`` (``insert``, ``delete``,
+    ``update_preimage``, ``update_postimage``), ``_commit_version`` (bigint) and ``_commit_timestamp`` (timestamp).
 
     Args:
         spark: The session.
         log: The table's log.
-        start: A version, or ISO text (UTC where it names no zone): the first version committed then or later.
-        end: A version, or ISO text: the last version committed until then; the latest version when None.
-        columns: Names of the table's columns wanted, in this order: others are not read. All when None.
+        start: A version, or ISO text (UTC where it names no zone): the first version committed at that time or later.
+        end: A version, or ISO text: the last version committed at that time or before; the latest version when None.
+        columns: Names of the table's columns to return, in this order; others are not read. All when None.
 
     Raises:
-        ChangeDataNotRecordedError: The table did not record its changes all the time.
+        ChangeDataNotRecordedError: The change data feed was not enabled for all of these versions.
         ChangeSchemaError: A column of an earlier version is gone or has another type.
-        InvalidStatementError: The end lies before the start, or a text is no time.
+        InvalidStatementError: The end lies before the start, or a text is not a time.
         SchemaMismatchError: A column is not in the table.
-        UnsupportedReaderFeatureError: Spark cannot read such a table here.
+        UnsupportedReaderFeatureError: Spark cannot read the table here.
         DeltaError: As ``DeltaLog.snapshot`` raises it.
     """
     covered, last = log.changed_range(start, end)

@@ -1,6 +1,6 @@
-"""The side of the change feed that runs in Spark's Python workers.
+"""The part of the change data feed that runs in Spark's Python workers.
 
-Imports no SQL parser: workers need none.
+Imports no SQL parser, as workers need none.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from airflow_delta.spark.io.table_files import TableFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReader:
-    """Turns files into the changes that they hold.
+    """Turns files into the changes that they contain.
 
     Attributes:
-        table: Where the files lie, with the columns of the last version.
-        columns: Those that are read, partition columns among them.
+        table: The table of the files, with the columns of the last version.
+        columns: The columns to read, partition columns included.
     """
 
     table: TableFiles
     columns: StructType
 
     def of(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """The changes in files, each of the columns ``COMMITTED_FILE``."""
+        """The changes in files, each given by the columns ``COMMITTED_FILE``."""
         rows = ChangedRows(self.table.rows, self.columns)
         for file in files:
             yield from rows.of(file, file["version"], pa.scalar(file["time"], pa.timestamp("us", "UTC")))

@@ -1,1 +1,1 @@
-"""Constraint enforcement, and column defaults, generated and identity columns, on write."""
+"""Enforcement of constraints on write, and column defaults, generated and identity columns."""

@@ -1,4 +1,4 @@
-"""Values that the table supplies where UPDATE and MERGE assign none: defaults, generated columns, identity values."""
+"""Values that the table supplies if UPDATE and MERGE assign none: defaults, generated columns, identity values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_delta.spark.constraints.column_rules import Identity, default_text,
 from airflow_delta.spark.constraints.values import has_value_when_missing, refused_value
 
 DEFAULT = "DEFAULT"
-"""A value that stands for the column's default. Spark: ``ResolveDefaultColumns``."""
+"""The value that stands for the column's default. Spark: ``ResolveDefaultColumns``."""
 
 _NULL = "NULL"
 
@@ -22,9 +22,9 @@ class Assignments:
     """The values that one clause assigns to columns.
 
     Attributes:
-        values: Column to SQL over target and source.
-        computed: Generated columns that follow from the other new values.
-        numbered: Identity columns that get the next number.
+        values: SQL over target and source, by column.
+        computed: Generated columns that are computed from the other new values.
+        numbered: Identity columns that get the next value.
     """
 
     values: Mapping[str, str]
@@ -33,11 +33,11 @@ class Assignments:
 
 
 def of_star(schema: StructType, source_columns: Collection[str] | None) -> list[str]:
-    """The columns that ``*`` takes from the source: all, but those that it lacks and that have a value of the table's own.
+    """The columns that ``*`` takes from the source: all, except those that the source lacks and the table itself fills.
 
     Args:
-        schema: The target's.
-        source_columns: Names of the source's; None where it has all.
+        schema: The target's schema.
+        source_columns: Names of the source's columns; None if it has all columns.
     """
     if source_columns is None:
         return list(schema.names)
@@ -46,11 +46,11 @@ def of_star(schema: StructType, source_columns: Collection[str] | None) -> list[
 
 
 def updated(values: Mapping[str, str], schema: StructType, differences: dict[str, None]) -> Assignments:
-    """The assignments of an update: ``DEFAULT`` spelled out, and generated columns that depend on what is assigned.
+    """The assignments of an update: ``DEFAULT`` replaced by SQL, and generated columns that depend on assigned columns.
 
     Args:
-        values: Column, as the schema spells it, to SQL.
-        schema: The target's.
+        values: SQL by column, as the schema spells it.
+        schema: The target's schema.
         differences: Gets a line for each assignment that is not possible.
     """
     for field in _of(values, schema):
@@ -68,11 +68,11 @@ def updated(values: Mapping[str, str], schema: StructType, differences: dict[str
 
 
 def inserted(values: Mapping[str, str], schema: StructType, differences: dict[str, None]) -> Assignments:
-    """The assignments of an insert: ``DEFAULT`` spelled out, and the table's own values in the columns that it leaves out.
+    """The assignments of an insert: ``DEFAULT`` replaced by SQL, and the table's own values for columns that are left out.
 
     Args:
-        values: Column, as the schema spells it, to SQL.
-        schema: The target's.
+        values: SQL by column, as the schema spells it.
+        schema: The target's schema.
         differences: Gets a line for each assignment that is not possible.
     """
     named = {name: text for name, text in values.items() if not (is_default(text) and _is_numbered(schema, name))}
@@ -102,12 +102,12 @@ def _is_numbered(schema: StructType, name: str) -> bool:
 
 
 def is_default(text: str) -> bool:
-    """Whether the table's own value is assigned."""
+    """Whether the text is ``DEFAULT``, which stands for the table's own value."""
     return text.strip().upper() == DEFAULT
 
 
 def _without_generated_defaults(values: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """The assignments with ``DEFAULT`` as what it stands for; those of it to generated columns are left out."""
+    """The assignments with ``DEFAULT`` replaced by what it stands for, without those to generated columns."""
     generated = {field.name for field in _generated(schema)}
     defaults = {field.name: default_text(field) or _NULL for field in schema.fields}
     return {

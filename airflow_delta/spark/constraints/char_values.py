@@ -1,9 +1,9 @@
-"""CHAR(n) in rows that are on their way into a table: what the readers of the session will show of them.
+"""CHAR(n) in rows to be written, in the form that readers of the session will show.
 
-So a rule of the table, a condition of the statement and a later read see one value. Where readers pad (``pads_char``), texts
-are padded before anything is computed from them or checked. Spark's comparisons, which pad what a CHAR is compared with, know a
-column for one by its metadata. Spark: ``CharVarcharCodegenUtils.charTypeWriteSideCheck``, which also cuts spaces at the end of
-texts that are too long; here, as in Delta Spark, these are too long.
+This way, rules of the table, conditions of the statement and later reads see the same value. If readers pad (``pads_char``),
+strings are padded before anything is computed from them or checked. Spark's comparisons, which pad what a CHAR is compared
+with, recognize such a column by its metadata. Spark: ``CharVarcharCodegenUtils.charTypeWriteSideCheck``, which also trims
+trailing spaces of strings that are too long; here, as in Delta Spark, they are rejected.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from airflow_delta.spark.session import pads_char
 
 
 def padded(rows: DataFrame, fields: Iterable[StructField]) -> DataFrame:
-    """The rows with these columns as readers show them; columns without CHAR stay.
+    """The rows with these columns as readers show them; columns without CHAR stay unchanged.
 
     Args:
-        rows: Have the columns, by name and of their types.
+        rows: Rows with these columns, by name and with their types.
         fields: Columns of the table.
 
     Raises:
-        UnsupportedTypeError: A length is too great.
+        UnsupportedTypeError: A length is too large.
     """
     with_char = [field for field in fields if has_char(field)]
     if not with_char:
         return rows
     pads = paddings(StructType(tuple(with_char))) if pads_char(rows.sparkSession) else {}
     shown = {name_key(field.name): _shown(field, pads.get(field.name)) for field in with_char}
-    # Not `withColumns`: a server of Spark Connect takes the metadata away from what it gets there.
+    # Not `withColumns`, with which a Spark Connect server loses the metadata.
     return rows.select(*(shown.get(name_key(name), F.col(quoted(name))) for name in rows.columns))
 
 

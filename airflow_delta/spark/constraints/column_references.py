@@ -1,4 +1,4 @@
-"""Which columns of a table an SQL text may reference, found from its tokens alone: only Spark analyzes it."""
+"""Which columns of a table a SQL text may reference, found from its tokens alone, as only Spark analyzes it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.schema_conversion import quoted
 
 TARGET, SOURCE = "target", "source"
-"""What a statement's SQL calls the table, and the rows that are merged into it."""
+"""The names of the table, and of the rows to merge into it, in a statement's SQL."""
 
 
 def column_references(texts: list[str], schema: StructType) -> StructType:
-    """The columns that these expressions may take from the target.
+    """The target's columns that these expressions may reference.
 
-    These are all whose name stands in a text, unless it is clearly the source's. A star over columns references all.
+    Includes every column whose name occurs in a text, unless it is clearly qualified by the source. A star includes all
+    columns.
     """
     names = {name_key(name) for name in schema.names}
     referenced: set[str] = set()
@@ -35,7 +36,7 @@ def column_references(texts: list[str], schema: StructType) -> StructType:
 
 
 def tokens_of(text: str) -> list[Token] | None:
-    """The words of an SQL text; None when it has unclosed quotes or the like."""
+    """The tokens of a SQL text; None if it cannot be tokenized, for example because of an unclosed quote."""
     try:
         return syntax.tokens_of(text)
     except UNPARSABLE:
@@ -43,7 +44,7 @@ def tokens_of(text: str) -> list[Token] | None:
 
 
 def _is_qualified(tokens: list[Token], position: int, side: str) -> bool:
-    """Whether the token at ``position`` stands right behind ``side.``, which itself follows no dot."""
+    """Whether the token at ``position`` directly follows ``side.``, which itself follows no dot."""
     qualifier, dot = position - 2, position - 1
     return (
         qualifier >= 0
@@ -62,10 +63,10 @@ def _is_star_of_columns(tokens: list[Token], position: int) -> bool:
 
 
 def qualified(text: str, side: str, names: Collection[str]) -> str:
-    """The text with columns of these names (in lower case) that say no table said to be of ``side``.
+    """The text, with unqualified columns of these names (in lower case) qualified by ``side``.
 
-    For clauses that see one side only, where both sides have a column of the name. The rest of the text stays as it is, as
-    does a text that the parser does not understand, or in which names may be those of a query.
+    For clauses that see only one side, if both sides have a column of that name. The rest of the text stays unchanged, as does
+    a text that the parser does not understand, or in which names may belong to a subquery.
     """
     try:
         tree = parsed(text)
@@ -81,9 +82,9 @@ def qualified(text: str, side: str, names: Collection[str]) -> str:
 
 
 def unqualified(text: str, schema: StructType) -> str:
-    """The text with ``target.column`` written as ``column``, for readers that know no aliases; the rest stays as it is.
+    """The text with ``target.column`` written as ``column``, for readers that know no aliases; the rest stays unchanged.
 
-    What can only be a member of the table's own column ``target`` stays as it is, too.
+    Whatever can only be a field of the table's own column ``target`` stays unchanged, too.
     """
     members = _members_of_target(schema)
     tokens = tokens_of(text) or []
@@ -96,15 +97,15 @@ def unqualified(text: str, schema: StructType) -> str:
 
 
 def unqualified_target(name: str) -> str | None:
-    """What stands behind ``target.`` in the path of a column; None where the path begins otherwise."""
+    """The part after ``target.`` in the path of a column; None if the path begins differently."""
     qualifier = f"{TARGET}."
     return name[len(qualifier) :] if name_key(name[: len(qualifier)]) == qualifier else None
 
 
 def ambiguous_member(text: str, schema: StructType) -> str | None:
-    """Why a text about the table alone may mean two things, and what to write instead; None where it does not.
+    """Why a text about the table alone is ambiguous, and what to write instead; None if it is not ambiguous.
 
-    ``target.x`` is both the column x and the member x of a column that is called ``target``, where the table has the two.
+    ``target.x`` may be the column x, or the field x of a column called ``target``, if the table has both.
     """
     for _, token in _ambiguous(text, schema):
         name, own = text[token.start : token.end + 1], f"{TARGET}.{TARGET}"
@@ -113,14 +114,14 @@ def ambiguous_member(text: str, schema: StructType) -> str | None:
 
 
 def without_ambiguity(text: str, schema: StructType) -> str:
-    """The text with ``target.x`` that ``ambiguous_member`` finds written as the column x alone."""
+    """The text with each ``target.x`` that ``ambiguous_member`` finds written as the column x."""
     for qualifier, token in reversed(list(_ambiguous(text, schema))):
         text = text[: qualifier.start] + quoted(token.text) + text[token.end + 1 :]
     return text
 
 
 def _ambiguous(text: str, schema: StructType) -> Iterator[tuple[Token, Token]]:
-    """Each ``target`` before a name that columns and the members of the column ``target`` both have, with this name."""
+    """Each ``target`` before a name that is both a column and a field of the column ``target``, with this name."""
     members = _members_of_target(schema)
     tokens = (tokens_of(text) or []) if members is not None else []
     for position in range(2, len(tokens)):
@@ -130,13 +131,13 @@ def _ambiguous(text: str, schema: StructType) -> Iterator[tuple[Token, Token]]:
 
 
 def _members_of_target(schema: StructType) -> StructType | None:
-    """The members of the table's own column ``target``; None without such a column, or when it is no struct."""
+    """The fields of the table's own column ``target``; None without such a column, or if it is not a struct."""
     own = schema.find(TARGET)
     return own.type if own is not None and isinstance(own.type, StructType) else None
 
 
 def without_qualifier(text: str, qualifier: Sequence[str]) -> str:
-    """The text, in which Spark names every column in full, with those of this qualifier named without it."""
+    """The text, in which Spark qualifies every column, without this qualifier."""
     names = [part for name in qualifier for part in (name, ".")]
     tokens = (tokens_of(text) or []) if names else []
     spelled = [token.text for token in tokens]
@@ -148,12 +149,12 @@ def without_qualifier(text: str, qualifier: Sequence[str]) -> str:
 
 
 def _says_its_side(column: exp.Column) -> str | None:
-    """The side that the column's first name is, when others follow it."""
+    """The side named by the first part of the column's path, if more parts follow."""
     part = _outermost(column)
     first = None if part is None else name_key(column.text(part))
     return first if first in (TARGET, SOURCE) else None
 
 
 def _outermost(column: exp.Column) -> str | None:
-    """Where the parser keeps the first of a column's several names: it takes members of structs for schemas and catalogs."""
+    """The part of the parser's column that holds the first of several names; it takes fields of structs for schemas."""
     return next((part for part in ("catalog", "db", "table") if column.args.get(part)), None)

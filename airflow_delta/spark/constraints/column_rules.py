@@ -1,4 +1,4 @@
-"""What a table's columns and properties say about rows, read from its metadata: SQL texts and numbers.
+"""The rules about rows in a table's columns and properties, read from its metadata: SQL texts and numbers.
 
 Protocol: PROTOCOL.md, "CHECK Constraints", "Column Invariants", "Generated Columns", "Default Columns", "Identity Columns".
 """
@@ -26,13 +26,13 @@ _INVARIANTS = "delta.invariants"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A column that the writers number.
+    """An identity column.
 
     Attributes:
-        start: The first number ever.
-        step: From one number to the next; never 0.
-        mark: The last number that was given; None before the first.
-        takes_values: Whether rows may come with numbers of their own.
+        start: The very first value.
+        step: Difference between consecutive values; never 0.
+        mark: The last value assigned; None before the first.
+        takes_values: Whether rows may specify values.
     """
 
     start: int
@@ -42,10 +42,10 @@ class Identity:
 
     @classmethod
     def of(cls, field: StructField) -> Identity | None:
-        """What the column's metadata says; None for a column that is not numbered.
+        """The identity settings in a column's metadata; None if it is not an identity column.
 
         Raises:
-            TableRuleUnreadableError: A number of it is missing or outside 64 bits, or the step is 0.
+            TableRuleUnreadableError: A number is missing or exceeds 64 bits, or the step is 0.
         """
         metadata = field.metadata
         if IDENTITY_START not in metadata:
@@ -60,7 +60,7 @@ class Identity:
 
     @property
     def next(self) -> int:
-        """The first number beyond the mark, in the direction of the step and on the grid of the start."""
+        """The first value after the mark, in the direction of the step and aligned to the start."""
         if self.mark is None:
             return self.start
         return self.start + self.step * max((self.mark - self.start) // self.step + 1, 0)
@@ -71,22 +71,22 @@ def _is_long(value: object) -> bool:
 
 
 def default_text(field: StructField) -> str | None:
-    """SQL of the value of rows that do not name the column; None where that is NULL."""
+    """SQL of the column's default, for rows that do not name it; None if that is NULL."""
     text = field.metadata.get(CURRENT_DEFAULT)
     return None if text is None else str(text)
 
 
 def generation_text(field: StructField) -> str | None:
-    """SQL over other columns that the column always equals; None for a column that is not generated."""
+    """SQL of a generated column over other columns; None if the column is not generated."""
     text = field.metadata.get(GENERATION_EXPRESSION)
     return None if text is None else str(text)
 
 
 def conditions(configuration: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """The table's CHECK constraints and invariants: SQL that is TRUE for every row, by the name of the constraint.
+    """The table's CHECK constraints and invariants: SQL that must be TRUE for every row, by name of the constraint.
 
     Raises:
-        TableRuleUnreadableError: An invariant that is no document of the protocol.
+        TableRuleUnreadableError: An invariant is not in the form of the protocol.
     """
     checks = {f"CHECK {name} ({sql})": sql for name, sql in check_constraints(configuration).items()}
     invariants = ((field.name, _invariant(field)) for field in all_fields(schema) if _INVARIANTS in field.metadata)

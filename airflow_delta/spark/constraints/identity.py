@@ -1,8 +1,7 @@
-"""Values of identity columns: consecutive numbers, none twice.
+"""Assigns values of identity columns: consecutive and unique.
 
-The rows are kept while they are numbered (see ``row_cache``), so that a row has one number however often it is read, and
-whatever executors are lost; the numbers have no gaps, and the last one is known before anything is written.
-
+The rows are cached while values are assigned (see ``row_cache``), so that a row keeps its value however often it is read, and
+even if executors are lost; there are no gaps, and the last value is known before anything is written.
 Protocol: PROTOCOL.md, "Identity Columns".
 """
 
@@ -26,20 +25,20 @@ from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted
 
 IDENTITY_TAGS: Mapping[str, str] = MappingProxyType({"delta.identity.schemaUpdate": "true"})
-"""Tag of a commit whose metadata only moves high water marks: Delta Spark lets others pass it."""
+"""Tag of a commit whose metadata only changes high-water marks: Delta Spark does not treat it as a conflict."""
 
 _PLACE, _ROWS = "__airflow_delta_place", "rows"
-_ROW_BITS = 33  # of ``monotonically_increasing_id``: the row in its task, below the task's number
+_ROW_BITS = 33  # of ``monotonically_increasing_id``: the row number in its task, below the task number
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NumberedRows:
-    """Rows with their numbers.
+    """Rows with identity values.
 
     Attributes:
         frame: The rows.
-        marks: The last number of each column that was numbered, by the column's name; empty without rows.
+        marks: The last value assigned in each column, by the column's name; empty without rows.
     """
 
     frame: DataFrame
@@ -54,17 +53,17 @@ def numbered(
     cache: RowCache,
     where: Mapping[str, Column] | None = None,
 ) -> NumberedRows:
-    """The rows with numbers in these identity columns, computed once.
+    """The rows with values in these identity columns, computed once.
 
     Args:
-        frame: The rows, with the columns.
+        frame: The rows, which have these columns.
         columns: Identity columns.
-        table: URI, for the error.
+        table: URI of the table, for errors.
         cache: Keeps the rows.
-        where: For a column by name: which rows get a number, while the others keep what they have; all rows of other columns.
+        where: By column name, which rows get a value, while the others keep theirs; for columns not listed, all rows.
 
     Raises:
-        ConstraintViolatedError: A column has no numbers left for so many rows.
+        ConstraintViolatedError: The range of a column is exhausted.
         DeltaError: As computing the rows raises it.
     """
     with typed_worker_errors():
@@ -93,7 +92,7 @@ def numbered(
 
 
 def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
-    """The metadata in which identity columns go on behind these numbers."""
+    """The metadata with these values as high-water marks of identity columns."""
     fields = (
         replace(field, metadata={**field.metadata, IDENTITY_HIGH_WATER_MARK: marks[field.name]})
         if field.name in marks
@@ -104,12 +103,12 @@ def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
 
 
 def only_numbers_differ(before: Metadata, after: Metadata) -> bool:
-    """Whether other commits changed nothing in the metadata but the high water marks, so that rows only need new numbers."""
+    """Whether other commits changed only high-water marks in the metadata, so that rows just need new values."""
     return before != after and _without_marks(before) == _without_marks(after)
 
 
 def identity_tags(before: Metadata | None, after: Metadata) -> Mapping[str, str]:
-    """The tags of a commit that leaves the table with ``after``: what else changes must not pass for numbers."""
+    """The tags for a commit with metadata ``after``: the identity tag only if nothing but high-water marks changes."""
     return IDENTITY_TAGS if before is not None and only_numbers_differ(before, after) else {}
 
 
@@ -128,15 +127,15 @@ def _of(column: StructField) -> Identity:
 
 
 def _firsts(identity: Identity, counts: Mapping[int, int]) -> list[int]:
-    """The first number of each task, by the task's position; those without rows have any."""
+    """The first value of each task, by the task's index; arbitrary for tasks without rows."""
     firsts, following = [], identity.next
     for task in range(max(counts) + 1):
         firsts.append(following)
         following += identity.step * counts.get(task, 0)
-    # Behind the last row there may be no number any more, and no task that needs it.
+    # After the last row the range may be exhausted, but then no task needs a value.
     return [min(max(first, _SMALLEST), _LARGEST) for first in firsts]
 
 
 def _literal(numbers: Sequence[int]) -> Column:
-    """The numbers as one constant, however many they are."""
+    """The numbers as one constant expression, however many there are."""
     return F.from_json(F.lit(json.dumps(numbers)), "array<bigint>")

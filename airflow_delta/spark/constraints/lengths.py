@@ -1,6 +1,7 @@
-"""How long the texts of a table's columns may be, as conditions on rows.
+"""Maximum lengths of strings in a table's columns, as conditions on rows.
 
-Spark keeps ``varchar(n)`` and ``char(n)`` beside a column that is a string in the log. Spark: ``CharVarcharConstraint``.
+Spark stores ``varchar(n)`` and ``char(n)`` in the metadata of a column that is a string in the log. Spark:
+``CharVarcharConstraint``.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from airflow_delta.spark.schema_conversion import quoted
 
 
 def violations(schema: StructType) -> dict[str, Column]:
-    """For each column of limited length, by its constraint, the condition that is TRUE for a row with a text that is too long.
+    """For each column of limited length, by its constraint, the condition that is TRUE for a row with a too long string.
 
     Raises:
-        TableRuleUnreadableError: A limit means nothing to Spark.
+        TableRuleUnreadableError: Spark cannot parse a limit.
     """
     limits = {field.name: str(field.metadata[CHAR_VARCHAR]) for field in schema.fields if CHAR_VARCHAR in field.metadata}
     found = {
@@ -40,7 +41,7 @@ def _type(name: str, limit: str) -> spark_types.DataType:
 
 
 def _too_long(data_type: spark_types.DataType, value: Column) -> list[Column]:
-    """Conditions, one of which is TRUE when a text at any depth is too long; NULL is never."""
+    """Conditions, one of which is TRUE if a string at any depth is too long; NULL is never too long."""
     match data_type:
         case spark_types.CharType() | spark_types.VarcharType():
             return [F.length(value) > data_type.length]

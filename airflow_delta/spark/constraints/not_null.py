@@ -1,4 +1,4 @@
-"""What a table's schema says is never NULL, as conditions on rows."""
+"""The NOT NULL constraints in a table's schema, as conditions on rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from airflow_delta.spark.schema_conversion import quoted
 def violations(schema: StructType, partition_columns: tuple[str, ...] = ()) -> dict[str, Column]:
     """For each NOT NULL of the schema, by its name, the condition that is TRUE for a row that violates it.
 
-    Empty text in a partition column is NULL in the log, and so counts as NULL here.
+    An empty string in a partition column is NULL in the log, and so counts as NULL here.
     """
     found: dict[str, Column] = {}
     for field in schema.fields:
         if field.nullable and not isinstance(field.type, StructType | ArrayType | MapType):
-            continue  # most columns: each F.col calls the JVM
+            continue  # most columns; skipped because each F.col calls the JVM
         column = F.col(quoted(field.name))
         if not field.nullable:
             counts_empty = field.name in partition_columns and field.type in (STRING, BINARY)
@@ -32,7 +32,7 @@ def violations(schema: StructType, partition_columns: tuple[str, ...] = ()) -> d
 
 
 def _broken_inside(data_type: DataType, value: Column) -> list[Column]:
-    """Conditions, one of which is TRUE when a nested NOT NULL is violated; valid where the value around it is not NULL."""
+    """Conditions, one of which is TRUE if a nested NOT NULL is violated; only valid if the outer value is not NULL."""
     match data_type:
         case StructType(fields):
             members = [(field, value.getField(field.name)) for field in fields]

@@ -1,13 +1,13 @@
-"""Which expressions of a table are evaluated: those of Spark's built-in functions of one row, and no others.
+"""Which expressions of a table may be evaluated: only those of Spark's built-in, row-wise functions.
 
-Whoever can write to a table's log controls its CHECK constraints, invariants, defaults and generation expressions; the job that
-evaluates them has rights and secrets of its own. So an expression is checked before Spark analyzes it, as analysis already
-resolves tables, loads classes and queries catalogs: no subquery, no reflection, no function or variable of the session. What
-Spark makes of the names is checked once more.
+Anyone who can write to a table's log controls its CHECK constraints, invariants, defaults and generation expressions; the job
+that evaluates them has permissions and secrets of its own. So an expression is checked before Spark analyzes it, because
+analysis already resolves tables, loads classes and queries catalogs: no subquery, no reflection, no function or variable of the
+session. What Spark resolves the names to is checked afterwards.
 
-Delta: ``SupportedGenerationExpressions``, whose functions are all here but for ``xpath`` and its kind, which fetch what a
-document names, ``json_tuple``, which makes several columns, and ``sequence``, ``format_string`` and ``printf``, whose results
-may be of any size; beside them is what Spark has added since.
+Delta: ``SupportedGenerationExpressions``. Its functions are all allowed here except ``xpath`` and the like, which fetch what a
+    document names, ``json_tuple``, which returns several columns, and ``sequence``, ``format_string`` and ``printf``, whose
+    results may be of any size; functions that Spark has added since are allowed, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_delta.spark.io.sql_expression import column_of, parsed_expression, 
 from airflow_delta.spark.jvm import active_jvm, analyzed_plan, is_connect, session_state
 
 MAX_LENGTH = MAX_WORK_OF_TABLE
-"""Characters of an expression; Spark's analysis takes its nested parts one inside the other."""
+"""Most characters of an expression; Spark's analysis recurses into nested parts."""
 
 _FUNCTIONS = """
     abs acos acosh asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot csc degrees div e exp expm1
@@ -65,12 +65,12 @@ _FUNCTIONS = """
 """
 
 FUNCTIONS = frozenset(_FUNCTIONS.split())
-"""Functions of one row without access to anything outside of it, but for the time and the name of the user."""
+"""Row-wise functions without access to anything outside of the row, except the time and the user's name."""
 
 _LENGTH_ARGUMENTS = {
     "array_insert": 1, "array_repeat": 1, "format_number": 1, "lpad": 1, "repeat": 1, "rpad": 1, "space": 0,
 }  # fmt: skip
-"""Functions whose result is as long as the argument of this number says."""
+"""Functions whose result's length is given by an argument, with the index of that argument."""
 
 _NODE_NAMES = """
     UnresolvedAttribute UnresolvedFunction UnresolvedExtractValue UnresolvedNamedLambdaVariable UnresolvedCollation
@@ -83,7 +83,7 @@ _NODE_NAMES = """
 """
 
 _NODES = frozenset(_NODE_NAMES.split())
-"""What the parser makes of operators and of what has a syntax of its own."""
+"""Catalyst nodes of operators, and of expressions with special syntax."""
 
 _CATALYST = "org.apache.spark.sql.catalyst."
 _LITERAL_FUNCTIONS = frozenset(
@@ -95,17 +95,17 @@ _DOUBLED = re.compile("case|trim", re.IGNORECASE)
 
 
 def permitted_expression(rule: str, text: str, *, table: str, spark: SparkSession) -> PermittedExpression:
-    """The expression of a table, if it may be followed; Spark has not analyzed it yet.
+    """The expression of a table, if it may be evaluated; Spark has not analyzed it yet.
 
     Args:
-        rule: What the expression is of, for the error.
+        rule: What the expression belongs to, for the error.
         text: Its SQL.
-        table: URI, for the error.
+        table: URI of the table, for the error.
         spark: The session that would analyze it.
 
     Raises:
-        TableRuleRefusedError: It does what no rule of a table needs.
-        ParseException: It is no SQL.
+        TableRuleRefusedError: It contains something that no rule of a table needs.
+        ParseException: It is not valid SQL.
     """
     if len(text) > MAX_LENGTH or _repetitions(text) > _MOST_REPETITIONS:
         raise TableRuleRefusedError(table=table, rule=rule, detail="SQL that is too long, or nested too deeply")
@@ -115,7 +115,7 @@ def permitted_expression(rule: str, text: str, *, table: str, spark: SparkSessio
     tree = parsed_expression(jvm, text)
     functions: set[str] = set()
     names: set[str] = set()
-    # One call for the whole tree, where every step through it would be several.
+    # One call for the whole tree, instead of several for each node.
     nodes = json.loads(tree.toJSON())
     for position, node in enumerate(nodes):
         kind, parts = str(node["class"]), str(node.get("nameParts"))
@@ -144,10 +144,10 @@ class PermittedExpression:
     """An expression of a table before analysis.
 
     Attributes:
-        rule: What it is of.
-        table: URI.
+        rule: What it belongs to.
+        table: URI of the table.
         column: The expression.
-        names: The names in it, their parts in brackets as Catalyst shows them.
+        names: The names in it, with parts in brackets as Catalyst shows them.
     """
 
     rule: str
@@ -156,14 +156,14 @@ class PermittedExpression:
     names: frozenset[str]
 
     def check_analyzed(self, frame: DataFrame, columns: Iterable[str]) -> None:
-        """Return if Spark found the names among these columns, and the value is deterministic.
+        """Return if Spark has resolved the names to these columns, and the value is deterministic.
 
         Args:
-            frame: Rows that are selected or filtered by the expression and nothing else.
-            columns: What these rows were taken from.
+            frame: Rows that are selected or filtered by this expression only.
+            columns: The columns available to it.
 
         Raises:
-            TableRuleRefusedError: A name is a variable of the session, or the value differs.
+            TableRuleRefusedError: A name is a variable of the session, or the value is not deterministic.
         """
         known = (*map(name_key, columns), *_LITERAL_FUNCTIONS)
         for name in sorted(self.names):
@@ -171,13 +171,13 @@ class PermittedExpression:
             if not any(shown == f"[{name}]" or shown.startswith(f"[{name}, ") for name in known):
                 found = f"the name {name.strip('[]')}, which is no column"
                 raise TableRuleRefusedError(table=self.table, rule=self.rule, detail=found)
-        # Over Spark Connect only built-in functions are called, each of which is deterministic.
+        # With Spark Connect only built-in functions are allowed, all of which are deterministic.
         if not is_connect(frame.sparkSession) and not analyzed_plan(frame).expressions().head().deterministic():
             raise TableRuleRefusedError(table=self.table, rule=self.rule, detail="its value is not deterministic")
 
 
 def _permitted_over_connect(rule: str, text: str, *, table: str, spark: SparkSession) -> PermittedExpression:
-    """As ``permitted_expression``, from the text alone; it shows neither the lengths of results nor what a lambda does."""
+    """As ``permitted_expression``, from the text alone, which shows neither lengths of results nor what a lambda does."""
     try:
         plain = plain_expression(text, FUNCTIONS - _LENGTH_ARGUMENTS.keys())
     except NotPlainError as error:
@@ -192,14 +192,14 @@ def _permitted_over_connect(rule: str, text: str, *, table: str, spark: SparkSes
 
 
 def _is_bounded(nodes: Sequence[Mapping[str, Any]], position: int) -> bool:
-    """Whether the length that this call of a function gives its result, if any, is a small literal.
+    """Whether the length of this function call's result, if an argument gives it, is a small literal.
 
     Args:
-        nodes: The tree in the order in which Catalyst writes it, each node before its children.
-        position: Of the call.
+        nodes: The tree in Catalyst's order: each node before its children.
+        position: Index of the call.
     """
     number = _LENGTH_ARGUMENTS.get(str(nodes[position].get("nameParts")).strip("[]").lower())
-    if number is None or number >= nodes[position]["num-children"]:  # Spark refuses a call with too few
+    if number is None or number >= nodes[position]["num-children"]:  # Spark rejects a call with too few arguments
         return True
     argument = position + 1
     for _ in range(number):
@@ -212,9 +212,9 @@ def _is_bounded(nodes: Sequence[Mapping[str, Any]], position: int) -> bool:
 
 
 def _repetitions(text: str) -> int:
-    """How often Catalyst doubles the innermost part of an expression in its JSON: at every CASE, and at TRIM(... FROM ...)."""
+    """How often Catalyst doubles the innermost part of an expression in its JSON: for each CASE, and TRIM(... FROM ...)."""
     tokens = tokens_of(text)
-    if tokens is None:  # Spark may read it all the same
+    if tokens is None:  # Spark may still be able to parse it
         return len(_DOUBLED.findall(text))
     deepest = depth = 0
     opened: list[bool] = []

@@ -1,9 +1,8 @@
-"""What an expression of a table calls and names, read from its text: over Spark Connect no parser of Spark's is in reach.
+"""The functions and names in an expression of a table, read from its text: Spark Connect offers no parser.
 
-Only texts are read whose words no parser could take for others: no comments, raw strings, lambdas, parameters, and no word that
-a query begins with. So a function is a word before a parenthesis, and whatever else is neither a known word nor a literal must
-be a column. This refuses more than Spark's own tree would show to be harmless.
-
+Only texts are accepted whose tokens every parser would read alike: without comments, raw strings, lambdas, parameters, and
+words that begin a query. Then a function is a word before a parenthesis, and whatever is neither a known word nor a literal
+must be a column. This refuses some expressions that Spark's own tree would show to be harmless.
 Spark: ``SqlBaseLexer.g4``, ``SqlBaseParser.g4``.
 """
 
@@ -14,7 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 MAX_TOKENS = 1_000
-"""So many words and signs nest no deeper than Spark's analysis follows."""
+"""Most tokens; so few cannot nest deeper than Spark's analysis supports."""
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]+
@@ -36,23 +35,23 @@ _KEYWORD_LIST = """
 _KEYWORDS = frozenset(_KEYWORD_LIST.split())
 _BEFORE_PARENTHESES = frozenset({"and", "between", "case", "div", "else", "in", "not", "or", "then", "when"})
 _NAMES_OF_FUNCTIONS = frozenset({"case", "else", "then"})
-"""Of those, the ones that a function may have, too."""
+"""Those that may also be names of functions."""
 _TYPES_WITH_LENGTHS = frozenset({"dec", "numeric", "varchar"})
-"""Names of types behind ``AS`` and ``::``; anywhere else a function may have them."""
+"""Names of types after ``AS`` and ``::``; anywhere else they may be functions."""
 _BEGINNINGS_OF_QUERIES = frozenset({"select", "from", "values", "table", "with", "map", "reduce", "using", "transform"})
 
 
 class NotPlainError(ValueError):
-    """The text holds something that cannot be checked here."""
+    """The text contains something that cannot be checked here."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainExpression:
-    """What a text calls and names.
+    """The functions and names in a text.
 
     Attributes:
-        functions: In lower case.
-        names: The first parts of names of columns and their members.
+        functions: Names of functions, in lower case.
+        names: First parts of the names of columns and nested fields.
     """
 
     functions: frozenset[str]
@@ -60,14 +59,14 @@ class PlainExpression:
 
 
 def plain_expression(text: str, permitted: Collection[str]) -> PlainExpression:
-    """What the text calls and names.
+    """The functions and names in the text.
 
     Args:
         text: SQL of a table.
         permitted: Functions that it may call, in lower case.
 
     Raises:
-        NotPlainError: It calls others, or its words may mean more than meets the eye.
+        NotPlainError: It calls others, or its tokens could be read in different ways.
     """
     functions: set[str] = set()
     names: set[str] = set()
@@ -91,7 +90,7 @@ def plain_expression(text: str, permitted: Collection[str]) -> PlainExpression:
 
 
 def reads_one_row(texts: Iterable[str]) -> bool:
-    """Whether these expressions are plain, and call nothing: they read no table, as a query or a function in SQL may."""
+    """Whether these expressions are plain and call no function: then they read no table, as a subquery might."""
     try:
         for text in texts:
             plain_expression(text, ())

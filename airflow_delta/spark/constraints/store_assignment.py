@@ -1,6 +1,6 @@
-"""Values in the types of their columns, by one rule in every session: what a column cannot hold fails the job.
+"""Converts values to the types of their columns by one rule in every session: a value that does not fit fails the job.
 
-Spark: ``spark.sql.storeAssignmentPolicy`` ANSI, which Spark's own casts follow only where ``spark.sql.ansi.enabled`` is true.
+Spark: ``spark.sql.storeAssignmentPolicy`` ANSI, which Spark's own casts only follow if ``spark.sql.ansi.enabled`` is true.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from airflow_delta.spark.schema_conversion import to_spark
 
 
 def stored_value(value: Column, given: DataType | None, wanted: DataType, former: Column | None = None) -> Column:
-    """The value as its column takes it: members of structs by name, where Spark's cast would go by position.
+    """The value in the type of its column, with struct fields matched by name, while Spark's cast goes by position.
 
-    Members that it lacks are those of ``former``, or NULL.
+    Missing fields are taken from ``former``, or NULL.
 
-    ``given`` is None where the types are equal. A number that the column cannot hold fails the job, also in a session whose
-    casts would wrap it round, cut it or make it NULL (``spark.sql.ansi.enabled`` false), which ``try_cast`` does in none.
+    ``given`` may be None for equal types. A number that does not fit the column fails the job, even in a session whose casts
+    would overflow, truncate or return NULL (``spark.sql.ansi.enabled`` false): ``try_cast`` returns NULL for it in every
+    session.
     """
     match given, wanted:
         case None, _:
@@ -45,19 +46,19 @@ def stored_value(value: Column, given: DataType | None, wanted: DataType, former
             )
         case _:
             cast = value.try_cast(spark_type(wanted))
-            # In a session with ANSI the other cast fails, with Spark's own condition.
+            # In a session with ANSI mode, the other cast fails with Spark's own error.
             became = F.coalesce(value.cast(spark_type(wanted)).cast("string"), F.lit("NULL"))
             text = F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}: it would be "), became)
             return F.when(value.isNull() | cast.isNotNull(), cast).otherwise(F.raise_error(text))
 
 
 def spark_type(data_type: DataType) -> SparkType:
-    """The type as Spark's."""
+    """The type as a Spark type."""
     return to_spark(StructType((StructField("value", data_type),))).fields[0].dataType
 
 
 def named_as(given: DataType, wanted: DataType) -> DataType:
-    """The given type with the names that the members of structs have, at the same positions, in the wanted one."""
+    """The given type, with struct field names taken from the wanted type by position."""
     match given, wanted:
         case StructType(), StructType():
             pairs = zip(given.fields, wanted.fields, strict=True)

@@ -1,4 +1,4 @@
-"""What a row gets in the columns that it does not name: defaults, generated values, numbers."""
+"""Values that the table supplies for columns that a row lacks: defaults, generated values, identity values."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ANSI = {"spark.sql.ansi.enabled": "true"}
 
 
 def has_value_when_missing(field: StructField) -> bool:
-    """Whether rows that do not name the column get a value of the table's in it, rather than NULL."""
+    """Whether rows that lack the column get a value from the table, rather than NULL."""
     return default_text(field) is not None or generation_text(field) is not None or Identity.of(field) is not None
 
 
 def refused_value(field: StructField) -> str | None:
-    """Why rows may not come with values of their own in the column; None where they may.
+    """Why rows may not specify values in the column; None if they may.
 
     Spark: ``DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED``.
     """
@@ -44,31 +44,31 @@ def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, t
     """The rows with the table's own values in the columns that their source lacks.
 
     Args:
-        frame: Has all columns of the table, NULL in those that the source lacks.
-        schema: The table's.
+        frame: Rows with all columns of the table, NULL in those that the source lacks.
+        schema: The table's schema.
         given: Names of the columns that the source has, as the schema spells them.
-        table: URI, for errors.
-        cache: Keeps the rows where they are numbered.
+        table: URI of the table, for errors.
+        cache: Keeps the rows if identity values are assigned.
 
     Raises:
-        TableRuleUnreadableError: A default or a generation expression means nothing to Spark.
-        ConstraintViolatedError: An identity column has no numbers left.
+        TableRuleUnreadableError: A default or a generation expression is not valid Spark SQL.
+        ConstraintViolatedError: The range of an identity column is exhausted.
     """
     missing = [field for field in schema.fields if field.name not in given]
     defaults = {field.name: default_value(frame, field, table=table) for field in missing if default_text(field) is not None}
     frame = padded(frame.withColumns(defaults) if defaults else frame, schema.fields)
     numbers = [field for field in missing if Identity.of(field) is not None]
     rows = numbered(frame, numbers, table=table, cache=cache) if numbers else NumberedRows(frame=frame)
-    generated = {field.name: None for field in missing if generation_text(field) is not None}  # of numbers, too
+    generated = {field.name: None for field in missing if generation_text(field) is not None}  # may depend on identity values
     return replace(rows, frame=with_generated(rows.frame, generated, schema, table=table)) if generated else rows
 
 
 def default_value(frame: DataFrame, field: StructField, *, table: str) -> Column:
-    """The column's default, of the column's type; it is about no column.
+    """The column's default, in the column's type; it references no column.
 
     Raises:
-        TableRuleUnreadableError: It means nothing to Spark.
-        TableRuleRefusedError: It may not be followed.
+        TableRuleUnreadableError: It is not valid Spark SQL.
+        TableRuleRefusedError: It may not be evaluated.
     """
     text = str(default_text(field))
     no_columns = frame.sparkSession.createDataFrame([], spark_types.StructType([]))
@@ -79,14 +79,14 @@ def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: St
     """The rows with generated columns computed from their other columns.
 
     Args:
-        frame: Has the columns that are computed and those that their expressions are about.
-        where: Generated columns by name: which rows get the value, while the others keep what they have; all when None.
-        schema: The table's.
-        table: URI, for errors.
+        frame: Rows with the columns to compute, and those that their expressions reference.
+        where: By name of generated column, which rows get the value, while the others keep theirs; all when None.
+        schema: The table's schema.
+        table: URI of the table, for errors.
 
     Raises:
-        TableRuleUnreadableError: An expression means nothing to Spark.
-        TableRuleRefusedError: An expression may not be followed.
+        TableRuleUnreadableError: An expression is not valid Spark SQL.
+        TableRuleRefusedError: An expression may not be evaluated.
     """
     values: dict[str, Column] = {}
     for field in schema.fields:
@@ -99,11 +99,11 @@ def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: St
 
 
 def _stored(visible: DataFrame, value: Column, field: StructField) -> Column:
-    """A value of the table's own as its column stores it; one that does not fit fails the job, whatever the session's casts do.
+    """A value of the table's own as its column stores it; one that does not fit fails the job in every session.
 
     Args:
-        visible: Has the columns that the value is about.
-        value: As the table's rule says it.
+        visible: Rows with the columns that the value references.
+        value: The value, as the table's rule gives it.
         field: The column.
     """
     plain = of_column_type(value, field)
@@ -111,24 +111,24 @@ def _stored(visible: DataFrame, value: Column, field: StructField) -> Column:
         return plain  # Spark's own cast fails
     try:
         given, _ = from_spark(visible.select(value.alias("given"), plain.alias("plain")).schema).fields
-    except UnsupportedTypeError:  # such as an interval, of which no column is
+    except UnsupportedTypeError:  # for example an interval, which no column can have
         return plain
     if str(given.type) == str(field.type):
         return plain
     renamed = named_as(given.type, field.type)
-    value = value if renamed == given.type else value.cast(spark_type(renamed))  # members go by position, as in Spark's cast
+    value = value if renamed == given.type else value.cast(spark_type(renamed))  # fields go by position, as in Spark's cast
     return of_column_type(stored_value(value, renamed, field.type), field)
 
 
 def of_column_type(value: Column, field: StructField) -> Column:
-    """The value in the type of its column, in which its texts are compared as the column's collations say."""
+    """The value in the type of its column, with the column's collations for its strings."""
     wanted = to_spark(StructType((field,)))
     if not holds_collation(field):
         return value.cast(wanted.fields[0].dataType)
-    # In the metadata of a struct's column any Spark finds collations; in a type alone only newer ones do.
+    # Every Spark reads collations in a struct field's metadata; only newer versions also have them in the type.
     return F.struct(value.alias(field.name)).cast(wanted).getField(field.name)
 
 
 def holds_collation(field: StructField) -> bool:
-    """Whether equal texts in the column, at any depth, may have different bytes."""
+    """Whether equal strings in the column, at any depth, may have different bytes."""
     return any(map(has_collation, all_fields(StructType((field,)))))

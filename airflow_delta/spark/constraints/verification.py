@@ -1,4 +1,4 @@
-"""Whether the rows of a table satisfy a condition that is to become its constraint."""
+"""Checks the rows of a table against a condition that is to become its constraint."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from airflow_delta.spark.schema_conversion import to_spark
 
 
 def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: str, sql: str) -> None:
-    """Return if the condition is true for every row; NULL is not true. Any SQL that a table's rules may hold can be checked.
+    """Return if the condition is TRUE for every row; NULL violates it. Supports all SQL that is allowed in a table's rules.
 
     Raises:
-        ConstraintViolatedError: It is not.
-        Refusal: The condition may not be the rule of a table, or means nothing on the rows that are there, such as one on a
-            column that comes with it.
+        ConstraintViolatedError: A row violates it.
+        Refusal: The condition is not allowed in a table, or invalid for the existing rows, for example because it references a
+            column added at the same time.
     """
     nothing = spark.createDataFrame([], to_spark(snapshot.schema))
     try:

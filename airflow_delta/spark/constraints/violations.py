@@ -27,30 +27,30 @@ _MAX_TEXT = 400
 def violations(spark: SparkSession, metadata: Metadata, schema: StructType, *, table: str) -> dict[str, Column]:
     """For each constraint, by its name, the condition that is TRUE for a row that violates it.
 
-    A CHECK constraint or invariant that is NULL is violated; a generated column may be NULL where its expression is.
+    A CHECK constraint or invariant that is NULL is violated; a generated column may be NULL if its expression is.
 
     Args:
         spark: The session of the rows.
-        metadata: The table's.
-        schema: Its columns.
-        table: URI, for errors.
+        metadata: The table's metadata.
+        schema: The table's columns.
+        table: URI of the table, for errors.
 
     Raises:
-        TableRuleUnreadableError: A rule of the table means nothing to Spark.
-        TableRuleRefusedError: A rule of the table may not be followed.
+        TableRuleUnreadableError: A rule of the table is not valid Spark SQL.
+        TableRuleRefusedError: A rule of the table may not be evaluated.
     """
     return not_null.violations(schema, metadata.partition_columns) | row_violations(spark, metadata, schema, table=table)
 
 
 def row_text(names: Iterable[str]) -> Column:
-    """The values of a row in these columns that are not NULL, as JSON; the start of it where it is long."""
+    """The values of a row in these columns that are not NULL, as JSON; only its beginning if it is long."""
     return F.substring(F.to_json(F.struct(*map(quoted, names))), 1, _MAX_TEXT)
 
 
 def example_of(broken: Iterable[Column], names: Iterable[str]) -> Column:
-    """An aggregate: of the first of these conditions that is TRUE for a row, ``row_text`` of such a row; NULL where none is.
+    """An aggregate: for the first of these conditions that is TRUE for a row, the ``row_text`` of such a row; else NULL.
 
-    One for all constraints of a table: an expression for each would hold every column as often.
+    One aggregate for all constraints of a table, as an expression for each would contain every column again.
     """
     first = F.coalesce(*(F.when(condition, F.lit(at)) for at, condition in enumerate(broken)))
     found = F.struct(first.alias("constraint"), row_text(names).alias("text"))
@@ -58,7 +58,7 @@ def example_of(broken: Iterable[Column], names: Iterable[str]) -> Column:
 
 
 def as_stored(rows: DataFrame, metadata: Metadata) -> DataFrame:
-    """The rows as the log will record them: an empty text in a partition column is NULL."""
+    """The rows as the log will record them: an empty string in a partition column becomes NULL."""
     fields = _texts_that_partition(metadata)
     kept = {field.name: F.col(quoted(field.name)) for field in fields}
     texts = {name: F.when(F.length(column) > 0, column) for name, column in kept.items()}
@@ -77,10 +77,10 @@ def row_violations(
 
     Args:
         spark: The session of the rows.
-        metadata: The table's.
-        schema: Its columns.
-        columns: Those that the rows have: constraints on others too are left out. All when None.
-        table: URI, for errors.
+        metadata: The table's metadata.
+        schema: The table's columns.
+        columns: The columns of the rows: constraints that also reference others are left out. All when None.
+        table: URI of the table, for errors.
     """
     rules, limits = row_rules(metadata, schema), lengths.violations(schema if columns is None else columns)
     if columns is not None:
@@ -94,7 +94,7 @@ def row_violations(
 
 
 def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:
-    """The SQL that is TRUE for every row, by the name of the constraint."""
+    """SQL that must be TRUE for every row, by name of the constraint."""
     generated = (
         (f"{field.name} GENERATED ALWAYS AS ({text})", _has_value(field, text))
         for field in schema.fields
@@ -104,10 +104,10 @@ def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:
 
 
 def _has_value(field: StructField, text: str) -> str:
-    """Whether a column has the value of an expression, in the type of the column, which the table's own values are cast to.
+    """The condition that a column has the value of an expression, converted to the type of the column.
 
-    A text is compared with whatever it comes from, and a nested value has the column's type: Spark would cast neither. Spaces
-    at the end of a CHAR mean nothing.
+    A string is compared directly, and a nested value must already have the column's type, as Spark would cast neither. Trailing
+    spaces of a CHAR are ignored.
     """
     column, value = quoted(field.name), f"(\n{text}\n)"
     if field.type == STRING and has_char(field):
@@ -117,11 +117,11 @@ def _has_value(field: StructField, text: str) -> str:
 
 
 def readable(visible: DataFrame, rule: str, text: str, *, table: str, is_condition: bool = False) -> Column:
-    """The text of a rule as an expression, which may be followed and means something on the columns of ``visible``.
+    """The text of a rule as an expression, if it may be evaluated and is valid for the columns of ``visible``.
 
     Raises:
-        TableRuleUnreadableError: It means nothing there.
-        TableRuleRefusedError: It does what no rule of a table needs.
+        TableRuleUnreadableError: It is not valid there.
+        TableRuleRefusedError: It contains something that no rule of a table needs.
     """
     try:
         expression = permitted_expression(rule, text, table=table, spark=visible.sparkSession)

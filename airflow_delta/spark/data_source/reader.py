@@ -1,7 +1,7 @@
-"""Reading ``format("delta")``: a worker of the driver lists the files, and each task reads some of them with Arrow.
+"""Reads ``format("delta")``: a Python worker of the driver lists the files, and each task reads some of them with Arrow.
 
-No filter is taken from Spark to leave out files (``pushFilters``): Spark 4.2 keeps a reader with the filters of one query for
-the next one on the same DataFrame, which would then miss rows. A test holds that.
+Filters are not pushed down to skip files (``pushFilters``): Spark 4.2 reuses a reader with the filters of one query for the
+next query on the same DataFrame, which would then miss rows. A test checks this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from airflow_delta.spark.io.file_tasks import described_shares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.spark_features import arrow_schema
 
-if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
+if TYPE_CHECKING:  # workers import this module without the predicate parser
     from airflow_delta.core.change_feed import ChangedRange
     from airflow_delta.core.snapshot.snapshot import Snapshot
 
@@ -39,18 +39,18 @@ class FilesPartition(InputPartition):  # type: ignore[misc] # PySpark is not typ
 
 
 class FilesReader(DataSourceReader, ABC):  # type: ignore[misc] # as above
-    """Rows that files of a table hold: all of their columns, or those that are to be read (``spark.read.schema``)."""
+    """Rows in files of a table: all of their columns, or those requested by ``spark.read.schema``."""
 
     def __init__(self, snapshot: Snapshot, columns: StructType, schema: spark_types.StructType) -> None:
-        """Take what is read.
+        """Store what to read.
 
         Args:
             snapshot: The version.
-            columns: All that its files can show.
-            schema: Those that are wanted.
+            columns: All columns available.
+            schema: The columns requested.
 
         Raises:
-            SchemaMismatchError: There is no such column.
+            SchemaMismatchError: A requested column does not exist.
         """
         self._snapshot: Snapshot | None = snapshot
         self._table = TableFiles.of(snapshot)
@@ -60,15 +60,15 @@ class FilesReader(DataSourceReader, ABC):  # type: ignore[misc] # as above
 
     @abstractmethod
     def files_of(self, snapshot: Snapshot) -> pa.Table:
-        """The files, by the columns that a worker needs and ``size`` (bytes)."""
+        """The files, with the columns that a worker needs, and ``size`` (bytes)."""
 
     @abstractmethod
     def rows_of(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """Their rows, in a worker."""
+        """The rows of these files, in a worker."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The files, in the tasks that share them."""
-        snapshot, self._snapshot = self._snapshot, None  # what follows travels to the workers
+        """The files, distributed over tasks."""
+        snapshot, self._snapshot = self._snapshot, None  # not sent to the workers with the reader
         if snapshot is None:
             raise RuntimeError("the files of a reader are chosen once")
         shares = described_shares(self.files_of(snapshot)) or [[]]
@@ -92,12 +92,12 @@ class RowsReader(FilesReader):
         return snapshot.files(columns=("path", "partition_values", "deletion_vector", "size"))
 
     def rows_of(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """Their rows."""
+        """The rows of these files."""
         return self._table.rows(self._columns).of_each(files)
 
 
 class ChangesReader(FilesReader):
-    """The change feed of a range of versions."""
+    """The change data feed of a range of versions."""
 
     def __init__(self, last: Snapshot, covered: ChangedRange, schema: spark_types.StructType) -> None:
         """As of ``FilesReader``; ``last`` is the table at the last version covered."""
@@ -106,21 +106,21 @@ class ChangesReader(FilesReader):
         self._columns = self._columns.without(tuple(field.name for field in CHANGE_FIELDS))
 
     def files_of(self, snapshot: Snapshot) -> pa.Table:
-        """The files that hold changes."""
+        """The files that contain changes."""
         from airflow_delta.spark.change_feed.committed_files import committed_files  # noqa: PLC0415 - workers read no log
 
         return committed_files(snapshot, self._covered)
 
     def rows_of(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """The changes in them."""
+        """The changes in these files."""
         return ChangeReader(table=self._table, columns=self._columns).of(files)
 
 
 def _places(wanted: Collection[str], names: Sequence[str], table: str) -> list[int]:
-    """Where columns of these names, in any case, stand among others.
+    """Positions of the wanted columns among ``names``, ignoring case.
 
     Raises:
-        SchemaMismatchError: There is none of a name.
+        SchemaMismatchError: A column does not exist.
     """
     found = {name_key(name): place for place, name in enumerate(names)}
     if missing := [f"{name}: there is no such column" for name in wanted if name_key(name) not in found]:
@@ -129,7 +129,7 @@ def _places(wanted: Collection[str], names: Sequence[str], table: str) -> list[i
 
 
 def _as_shown(batch: pa.RecordBatch, shown: pa.Schema, table: str) -> pa.RecordBatch:
-    """The batch as Spark wants it: the same values under its own names, those of list and map members too."""
+    """The batch in the form that Spark expects: the same values, with its names also inside of lists and maps."""
     if batch.schema.equals(shown):
         return batch
     places = _places(shown.names, batch.schema.names, table)

@@ -1,4 +1,4 @@
-"""Making a session know ``format("delta")``."""
+"""Registers ``format("delta")`` with a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_delta.spark.data_source.source import DeltaDataSource
 
 _EXTENSIONS, _CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
 _OF_THE_JAR = ("io.delta.", "org.apache.spark.sql.delta.")
-"""How the names of its classes begin."""
+"""Prefixes of the names of classes in Delta's JAR."""
 
 
 def register(spark: SparkSession) -> None:
@@ -21,13 +21,13 @@ def register(spark: SparkSession) -> None:
 
 
 class DeltaSessionBuilder:
-    """A session builder whose sessions know ``format("delta")``. Made by ``configure_spark_with_delta_pip``."""
+    """A session builder whose sessions support ``format("delta")``. Made by ``configure_spark_with_delta_pip``."""
 
     def __init__(self, builder: SparkSession.Builder) -> None:
         self._builder = builder
 
     def __getattr__(self, name: str) -> Any:
-        """The other methods of Spark's builder; those that give the builder give this one."""
+        """The other methods of Spark's builder; those that return the builder return this one."""
         found = getattr(self._builder, name)
         if not callable(found):
             return found
@@ -40,11 +40,11 @@ class DeltaSessionBuilder:
         return method
 
     def getOrCreate(self) -> SparkSession:  # noqa: N802 - as of Spark's builder
-        """The session, without the classes of Delta's JAR, which nothing here needs."""
+        """The session, without settings that name classes of Delta's JAR, which is not needed here."""
         return self._registered(self._builder.getOrCreate)
 
     def create(self) -> SparkSession:
-        """Likewise, a new one of Spark Connect."""
+        """A new Spark Connect session, likewise."""
         return self._registered(self._builder.create)
 
     def _registered(self, session: Callable[[], SparkSession]) -> SparkSession:
@@ -63,11 +63,11 @@ def configure_spark_with_delta_pip(
     spark_session_builder: SparkSession.Builder,
     extra_packages: Sequence[str] | None = None,
 ) -> DeltaSessionBuilder:
-    """The builder of a script that was written for delta-spark: no JAR is added, and settings that name its classes are undone.
+    """The builder for a script written for delta-spark: adds no JAR, and removes settings that name the JAR's classes.
 
     Args:
         spark_session_builder: The script's own builder.
-        extra_packages: Maven coordinates that the script needs beside Delta.
+        extra_packages: Maven coordinates that the script needs in addition to Delta.
     """
     if extra_packages:
         spark_session_builder.config("spark.jars.packages", ",".join(extra_packages))

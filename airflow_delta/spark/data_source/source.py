@@ -1,6 +1,6 @@
-"""The data source that Spark knows as ``delta``.
+"""The data source that Spark registers as ``delta``.
 
-Spark makes one in a Python worker of the driver for each read and write, so there is no session here, only the log.
+Spark creates one in a Python worker of the driver for each read and write, so it has access to the log, but not to the session.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from airflow_delta.spark.supported_features import check_scannable
 
 
 class DeltaDataSource(DataSource):  # type: ignore[misc] # PySpark is not typed here
-    """Reads and writes tables by their paths."""
+    """Reads and writes tables by path."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in ``format``."""
+        """The name for ``format``."""
         return "delta"
 
     def schema(self) -> spark_types.StructType:
-        """The columns of what is read.
+        """The columns that are read.
 
         Raises:
-            InvalidStatementError: An option is not known, or not meant so.
-            TableNotFoundError: There is no table; likewise what else reading its version raises.
+            InvalidStatementError: An option is unknown, or its value is invalid.
+            TableNotFoundError: There is no table. Also whatever else reading its version raises.
         """
         options = ReadOptions.of(self.options)
         if options.changes is not None:
@@ -41,7 +41,7 @@ class DeltaDataSource(DataSource):  # type: ignore[misc] # PySpark is not typed 
         return to_spark(without_column_mapping(_snapshot(options).schema))
 
     def reader(self, schema: spark_types.StructType) -> DataSourceReader:
-        """Reads the rows, or the changes. Raises as ``schema``."""
+        """The reader of the rows, or of the changes. Raises as ``schema``."""
         options = ReadOptions.of(self.options)
         if options.changes is None:
             return RowsReader(_snapshot(options), schema)
@@ -50,7 +50,7 @@ class DeltaDataSource(DataSource):  # type: ignore[misc] # PySpark is not typed 
         return ChangesReader(last, covered, schema)
 
     def writer(self, schema: spark_types.StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
-        """Writes rows, and commits them once. Raises as ``plan_write``."""
+        """The writer of rows, which commits them once. Raises as ``plan_write``."""
         return DeltaWriter(plan_write(WriteOptions.of(self.options), from_spark(schema), overwrite=overwrite))
 
 

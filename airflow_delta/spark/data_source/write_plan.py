@@ -1,4 +1,4 @@
-"""What a write through ``format("delta")`` is to do, decided before any row moves; and its commit."""
+"""Plans a write through ``format("delta")`` before any row is processed, and commits it."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ _WRITTEN = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""Features whose constraints a Python worker can enforce, beside NOT NULL. Those that take SQL are missing."""
+"""Features whose constraints a Python worker can enforce, in addition to NOT NULL; not those that need SQL."""
 
 _LIMITED = re.compile(r"(var)?char\((?P<length>\d+)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """A write, as it travels to the workers and back.
+    """A planned write, as it is sent to the workers and back.
 
     Attributes:
         path: The table.
-        version: The version it is planned on; -1 where it makes the table.
-        definition: The table.
-        overwrite: Whether the rows that are there go.
+        version: The version that it is based on; -1 if it creates the table.
+        definition: The table's definition.
+        overwrite: Whether existing rows are removed.
         user_metadata: The user's own text for the commit.
     """
 
@@ -66,15 +66,15 @@ class WritePlan:
 
 
 def plan_write(options: WriteOptions, rows: StructType, *, overwrite: bool) -> WritePlan:
-    """Check that these rows may be written so.
+    """Check that these rows may be written in this way.
 
     Args:
-        options: Of the writer.
+        options: Options of the writer.
         rows: The schema of the rows.
-        overwrite: Whether the rows that are there go.
+        overwrite: Whether existing rows are removed.
 
     Raises:
-        SchemaMismatchError: The rows do not fit the table, or no table can hold them.
+        SchemaMismatchError: The rows do not fit the table, or a table cannot hold them.
         UnsupportedWriterFeatureError: The table has constraints that this way of writing cannot enforce.
     """
     log = DeltaLog.for_table(options.path)
@@ -97,13 +97,13 @@ def plan_write(options: WriteOptions, rows: StructType, *, overwrite: bool) -> W
 
 
 def text_limits(schema: StructType) -> dict[str, int]:
-    """How many characters the columns take that are a ``varchar(n)`` or ``char(n)``, by name."""
+    """Most characters in the columns that are ``varchar(n)`` or ``char(n)``, by name."""
     found = ((field.name, _LIMITED.fullmatch(_type_text(field))) for field in schema.fields)
     return {name: int(limit["length"]) for name, limit in found if limit}
 
 
 def _check_lengths(table: str, schema: StructType) -> None:
-    """Return if all columns of limited length are texts: the length of one nested in another column is not checked here."""
+    """Return if all strings of limited length are top-level columns: lengths of nested ones are not checked here."""
     limited = {field.name: _type_text(field) for field in schema.fields if _type_text(field)}
     if inside := limited.keys() - text_limits(schema).keys():
         features = tuple(sorted(f"the lengths inside {name} ({limited[name]})" for name in inside))
@@ -115,15 +115,15 @@ def _type_text(field: StructField) -> str:
 
 
 def commit_files(plan: WritePlan, files: Iterable[Mapping[str, Any]]) -> None:
-    """Make the files part of the table, as one commit.
+    """Add the files to the table, in one commit.
 
     Args:
         plan: What was planned before the rows were written.
-        files: ``path`` below the root, not percent-encoded, ``partition_values`` by physical name, ``size``, ``stats``,
-            ``num_records`` and ``modification_time`` of each.
+        files: For each file ``path`` below the root (not percent-encoded), ``partition_values`` by physical name, ``size``,
+            ``stats``, ``num_records`` and ``modification_time``.
 
     Raises:
-        CommitConflictError: Another writer changed what the table is, or the rows that go.
+        CommitConflictError: Another writer changed the table's definition, or the rows to be removed.
     """
     described = list(files)
     log = DeltaLog.for_table(plan.path)

@@ -1,7 +1,7 @@
-"""Writing ``format("delta")``: tasks write files with Arrow, and one commit names those of the tasks that came to their end.
+"""Writes ``format("delta")``: tasks write files with Arrow, and one commit adds those of the tasks that finished.
 
-A file's name is new in each attempt of a task, so that what a lost attempt leaves belongs to nothing. A directory of its own
-holds the files of one write: it is deleted when certainly nothing was committed, and kept when the outcome is unknown.
+File names are unique to each attempt of a task, so that files of a lost attempt are never committed. The files of one write are
+in a directory of their own, which is deleted if certainly nothing was committed, and kept if the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.io.table_files import schema_of
 
 _OPEN_FILES = 32
-"""Partitions that a task writes at a time; more of them make more files, not more memory."""
+"""Most partitions for which a task has a file open; more partitions cause more files, not more memory."""
 
 _COMMITTING = "_committing"
 
@@ -48,7 +48,7 @@ class WrittenFiles(WriterCommitMessage):  # type: ignore[misc] # PySpark is not 
 
 
 class DeltaWriter(DataSourceArrowWriter):  # type: ignore[misc] # as above
-    """One write; Spark carries it to the tasks, and to where it is committed or aborted."""
+    """One write; Spark sends it to the tasks, and to where it is committed or aborted."""
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
@@ -67,7 +67,7 @@ class DeltaWriter(DataSourceArrowWriter):  # type: ignore[misc] # as above
             raise
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit the files of all tasks. Raises as ``commit_files``; no file stays then, unless the outcome is unknown."""
+        """Commit the files of all tasks. Raises as ``commit_files``; then no file is left, unless the outcome is unknown."""
         filesystem, root = self._filesystems()
         mark = f"{root}/{self._folder}/{_COMMITTING}"
         _create_directory(filesystem, mark)
@@ -81,13 +81,14 @@ class DeltaWriter(DataSourceArrowWriter):  # type: ignore[misc] # as above
         except Exception:
             filesystem.delete_dir(f"{root}/{self._folder}")
             raise
-        with suppress(OSError):  # the commit stands, whether or not the mark is written
+        with suppress(OSError):  # the commit stands even if the mark cannot be written
             filesystem.delete_file(mark)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
-        """Delete the files, unless a commit of them was tried: it cleans up after itself, or its outcome is unknown.
+        """Delete the files, unless committing them was tried: the commit cleans up itself, or its outcome is unknown.
 
-        Spark does not wait for tasks that are still at work; files that these leave are in no commit, and deleted by a vacuum.
+        Spark does not wait for tasks that are still running; files that they leave are not part of any commit, and a vacuum
+        deletes them.
         """
         filesystem, root = self._filesystems()
         folder = f"{root}/{self._folder}"
@@ -103,7 +104,7 @@ class _TaskFiles:
         metadata = plan.definition.metadata
         self._table = plan.path
         self._schema = schema_of(metadata)
-        self._rows = arrow_schema(all_nullable(self._schema))  # that NOT NULL is kept, the writer of each file sees to
+        self._rows = arrow_schema(all_nullable(self._schema))  # the writer of each file enforces NOT NULL
         self._partitions = [field for field in self._schema.fields if field.name in metadata.partition_columns]
         self._stored = self._schema.without(metadata.partition_columns)
         self._limits = text_limits(self._schema)
@@ -116,9 +117,9 @@ class _TaskFiles:
         self._written: list[dict[str, Any]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Raises ``SchemaMismatchError`` for a value that its column cannot hold, ``ConstraintViolatedError`` for NULL.
+        """Write rows; raises ``SchemaMismatchError`` for a value that does not fit, ``ConstraintViolatedError`` for NULL.
 
-        The second also for a text that is longer than its column takes.
+        The latter also for a string that is longer than its column allows.
         """
         try:
             rows = conform(batch, self._rows)
@@ -139,13 +140,13 @@ class _TaskFiles:
             writer.write(part)
 
     def close(self) -> list[dict[str, Any]]:
-        """The files, complete."""
+        """Complete the files, and return them."""
         for values in list(self._open):
             self._end(values)
         return self._written
 
     def abort(self) -> None:
-        """Leave no file, as far as the storage still answers; what stays is in no commit."""
+        """Delete all files, as far as the storage answers; those left are not part of any commit."""
         for writer in self._open.values():
             writer.abort()
         for file in self._written:
@@ -153,17 +154,17 @@ class _TaskFiles:
                 self._filesystem.delete_file(f"{self._root}/{file['path']}")
 
     def _by_partition(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-        """The rows of each partition, with its values as the log holds them."""
+        """The rows of each partition, with its values in the form of the log."""
         if not self._partitions:
             yield (), rows
             return
         texts = []
         for field in self._partitions:
             column = rows.column(field.name)
-            if field.type in (FLOAT, DOUBLE):  # -0.0 equals 0.0 and must not become a second partition
+            if field.type in (FLOAT, DOUBLE):  # -0.0 equals 0.0, and must not become a second partition
                 column = pc.add(column, pa.scalar(0.0, column.type))
             values_of_column = serialized_values(column, field.type, column=field.name)
-            if not field.nullable and values_of_column.null_count:  # an empty text is NULL, too
+            if not field.nullable and values_of_column.null_count:  # an empty string is NULL, too
                 constraint = f"NOT NULL of {field.name}"
                 raise ConstraintViolatedError(table=self._table, constraint=constraint, rows=values_of_column.null_count)
             texts.append(values_of_column.to_pylist())
@@ -205,6 +206,6 @@ class _TaskFiles:
 
 
 def _create_directory(filesystem: pafs.FileSystem, path: str) -> None:
-    """Make the directory of a file where directories are not just names."""
+    """Create the directory of a file, on filesystems with real directories."""
     if isinstance(filesystem, pafs.LocalFileSystem):
         filesystem.create_dir(PurePosixPath(path).parent.as_posix())

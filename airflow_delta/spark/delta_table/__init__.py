@@ -1,1 +1,1 @@
-"""``DeltaTable``: the class of delta-spark's Python package, by its method names, over the operations here."""
+"""``DeltaTable`` with the methods of delta-spark's Python class, implemented by the operations of this package."""

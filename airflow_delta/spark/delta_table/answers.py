@@ -1,4 +1,4 @@
-"""What the methods of ``DeltaTable`` return: DataFrames with the columns of delta-spark."""
+"""The results of ``DeltaTable`` methods: DataFrames with delta-spark's columns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SHOWN_FILES = 1_000
 
 
 def history_rows(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
-    """One row for each commit; a commit without provenance has nothing but version and time."""
+    """One row for each commit; a commit without ``commitInfo`` only has version and timestamp."""
     return spark.createDataFrame([_commit(entry) for entry in entries], _HISTORY)
 
 
@@ -78,7 +78,7 @@ def _commit(entry: HistoryEntry) -> tuple[Any, ...]:
 
 
 def detail_row(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
-    """What the table is, in one row."""
+    """The details of the table, in one row."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
     files = snapshot.files(columns=["size", "deletion_vector"])
     descriptors = files["deletion_vector"].drop_null()
@@ -108,7 +108,7 @@ def detail_row(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
 
 
 def merge_row(spark: SparkSession, result: OperationResult) -> DataFrame:
-    """How many rows a merge changed."""
+    """The numbers of rows that a MERGE changed."""
     updated, deleted, inserted = (
         int(result.metrics.get(f"numTargetRows{kind}", 0)) for kind in ("Updated", "Deleted", "Inserted")
     )
@@ -116,12 +116,12 @@ def merge_row(spark: SparkSession, result: OperationResult) -> DataFrame:
 
 
 def affected_row(spark: SparkSession, result: OperationResult, counter: str) -> DataFrame:
-    """How many rows a delete or update changed, which is what the metric of this name counts."""
+    """The number of rows that a DELETE or UPDATE changed, from the metric of this name."""
     return spark.createDataFrame([(int(result.metrics.get(counter, 0)),)], "num_affected_rows BIGINT")
 
 
 def optimize_row(spark: SparkSession, result: OperationResult) -> DataFrame:
-    """Which files an optimize wrote and removed: those of delta-spark's metrics that are known here."""
+    """The files that an OPTIMIZE added and removed: those of delta-spark's metrics that are available here."""
     number = {name: int(value) for name, value in result.metrics.items() if str(value).lstrip("-").isdecimal()}
     added, removed = number.get("numAddedFiles", 0), number.get("numRemovedFiles", 0)
     added_bytes, removed_bytes = number.get("numAddedBytes", 0), number.get("numRemovedBytes", 0)
@@ -131,7 +131,7 @@ def optimize_row(spark: SparkSession, result: OperationResult) -> DataFrame:
 
 
 def restore_row(spark: SparkSession, result: RestoreResult) -> DataFrame:
-    """What a restore did, files and bytes."""
+    """The outcome of a restore, in files and bytes."""
     row = (
         result.table_size_after_restore,
         result.num_of_files_after_restore,
@@ -144,19 +144,19 @@ def restore_row(spark: SparkSession, result: RestoreResult) -> DataFrame:
 
 
 def clone_row(spark: SparkSession, result: CloneResult) -> DataFrame:
-    """The size of the table that was cloned, and how much of it was copied in place of what."""
+    """The size of the cloned table, and of the files copied and removed."""
     return spark.createDataFrame([tuple(result.metrics().values())], _CLONE)
 
 
 def vacuum_rows(spark: SparkSession, table: str, result: VacuumResult) -> DataFrame:
-    """The table that was vacuumed; of a dry run the first files that would be deleted."""
+    """The vacuumed table; for a dry run, the first files that would be deleted."""
     root = hadoop_uri(table)
     found = [f"{root}/{path}" for path in result.paths.slice(0, _SHOWN_FILES).to_pylist()] if result.dry_run else [root]
     return named_rows(spark, "path", found)
 
 
 def named_rows(spark: SparkSession, column: str, values: Sequence[str]) -> DataFrame:
-    """One row for each text, under one name."""
+    """One row for each value, in a single string column."""
     return spark.createDataFrame([(value,) for value in values], f"{column} STRING")
 
 
@@ -170,7 +170,7 @@ def _mean(total: int, number: int) -> float:
 
 
 def _time(milliseconds: int) -> dt.datetime:
-    """With its zone, so that no zone of the process or session comes in between."""
+    """With a time zone, so that those of the process and the session have no effect."""
     return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=milliseconds)
 
 

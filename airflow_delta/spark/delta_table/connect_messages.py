@@ -1,6 +1,7 @@
-"""Columns and DataFrames of Spark Connect, read from the messages in which they go to the server.
+"""Reads columns and DataFrames of Spark Connect from their protobuf messages to the server.
 
-They say what a classic session's plan says. Spark: ``expressions.proto`` and ``relations.proto`` of ``spark.connect``.
+They contain what the plan of a classic session shows. Spark: ``expressions.proto`` and ``relations.proto`` of
+``spark.connect``.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - literals count from it, in UT
 
 
 def column_text(column: Column, rows: DataFrame, sides: Mapping[int, str]) -> str | None:
-    """A column as SQL, to be compared with it; None where it holds what has no text here, such as a function of Python.
+    """A column as SQL, for comparison with it; None if it contains something without SQL text, such as a Python function.
 
     Args:
-        column: As the user made it.
+        column: The user's column.
         rows: Rows of the session.
-        sides: By the number of a DataFrame, what stands in a text for columns that were taken from it.
+        sides: By plan id of a DataFrame, the qualifier for columns taken from it.
     """
     return _Writer(sides).text(column.to_plan(rows.sparkSession.client))
 
 
 def is_literal(value: Column | str) -> bool:
-    """Whether it is a literal of Spark Connect, which shows a text without its quotes."""
+    """Whether it is a literal of Spark Connect, which prints strings without quotes."""
     return type(getattr(value, "_expr", None)).__name__ == "LiteralExpression"
 
 
 def frame_numbers(rows: DataFrame) -> set[int]:
-    """The numbers of the DataFrames that the rows are made of: columns taken from them bear these."""
+    """The plan ids of the DataFrames that the rows are made of, which columns taken from them refer to."""
     return {relation.common.plan_id for relation in _relations(_message(rows), within_aliases=True)}
 
 
 def qualifiers(rows: DataFrame) -> Iterator[tuple[str, ...]]:
-    """What may stand before the names of columns: aliases, and names of tables; more than Spark finds, at worst."""
+    """Possible qualifiers of column names: aliases, and table names; at worst more than Spark would accept."""
     for relation in _relations(_message(rows), within_aliases=False):
         match relation.WhichOneof("rel_type"):
             case "subquery_alias":
@@ -58,7 +59,7 @@ def _message(rows: DataFrame) -> Any:
 
 
 def _relations(relation: Any, *, within_aliases: bool) -> Iterator[Any]:
-    """The relation and those that it is made of."""
+    """The relation and all those that it is made of."""
     yield relation
     kind = relation.WhichOneof("rel_type")
     if kind is None or (kind == "subquery_alias" and not within_aliases):
@@ -70,11 +71,11 @@ def _relations(relation: Any, *, within_aliases: bool) -> Iterator[Any]:
 
 
 class _Unwritable(Exception):  # noqa: N818 - ends the writing of one text
-    """An expression has no text."""
+    """An expression has no SQL text."""
 
 
 class _Writer:
-    """Writes messages as SQL."""
+    """Renders messages as SQL."""
 
     def __init__(self, sides: Mapping[int, str]) -> None:
         self._sides = sides
@@ -112,7 +113,7 @@ class _Writer:
                 raise _Unwritable
 
     def _named(self, message: Any) -> str:
-        """A member of a struct, under its name."""
+        """A field of a struct, with its name."""
         names = [*message.alias.name] if message.WhichOneof("expr_type") == "alias" else []
         return f"{self._written(message)} AS {quoted(names[0])}" if len(names) == 1 else self._written(message)
 
@@ -134,7 +135,7 @@ class _Writer:
                 return f"{name if name.isidentifier() else quoted(name)}({', '.join(arguments)})"
 
     def _cast(self, cast: Any) -> str:
-        # Imported late: there is a message, so there is Spark Connect.
+        # Imported late: pyspark.sql.connect may not be installed without Spark Connect.
         from pyspark.sql.connect.types import proto_schema_to_pyspark_data_type  # noqa: PLC0415
 
         wanted = cast.type_str or proto_schema_to_pyspark_data_type(cast.type).simpleString()
@@ -183,4 +184,4 @@ _LITERALS: Mapping[str, Callable[[Any], str]] = {
     "timestamp": lambda microseconds: f"TIMESTAMP_LTZ '{_time(microseconds)}+00:00'",
     "timestamp_ntz": lambda microseconds: f"TIMESTAMP_NTZ '{_time(microseconds)}'",
 }
-"""By the kind of a literal."""
+"""Renderers by kind of literal."""

@@ -1,4 +1,4 @@
-"""A table for scripts: the methods of delta-spark's Python ``DeltaTable``, by their names, over the operations here."""
+"""A table for scripts, with the methods of delta-spark's Python ``DeltaTable``, implemented by this package's operations."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _MANIFEST = "symlink_format_manifest"
 
 @checks_arguments
 class DeltaTable:
-    """One table, found by its path. Make it with ``forPath``, or with one of the builders.
+    """One Delta table. Make it with ``forPath``, ``forName``, or one of the builders.
 
-    Every method reads the newest version when it is called; a table that was requested by ``version`` or ``timestamp`` stays at
-    that version, and takes no change. What a method raises beyond its own text is what its operation raises.
+    Every method reads the version that is newest when it is called. A table requested by ``version`` or ``timestamp`` stays at
+    that version, and refuses changes. Methods raise what their underlying operations raise.
     """
 
     def __init__(self, spark: SparkSession, log: DeltaLog, *, pinned: Snapshot | None = None, alias: str | None = None) -> None:
@@ -53,10 +53,10 @@ class DeltaTable:
         self._log = log
         self._pinned = pinned
         self._alias = alias
-        self._named: NamedTables | None = None  # where the table was found by its name
-        self._shown: DataFrame | None = None  # the last answer of toDF: columns taken from it may stand in conditions
+        self._named: NamedTables | None = None  # the catalog, if the table was found by name
+        self._shown: DataFrame | None = None  # the last result of toDF, whose columns may be used in conditions
 
-    # -- finding and making tables
+    # -- finding and creating tables
 
     @classmethod
     def forPath(
@@ -70,20 +70,21 @@ class DeltaTable:
         storage_options: Mapping[str, Any] | None = None,
         allowed_prefixes: Iterable[str] = (),
     ) -> Self:
-        """The table at a path, as it is or as it was.
+        """The table at a path, at its newest or an older version.
 
         Args:
             sparkSession: The session.
-            path: A local path or URI; ``delta.`path` `` too.
-            hadoopConf: Keys and endpoint of S3 as Hadoop names them.
-            version: Show the table at this version, and change nothing.
-            timestamp: Likewise, at this time: text in the session's zone where it names none, or milliseconds.
-            storage_options: As fsspec names them, for every kind of storage.
+            path: A local path or URI; ``delta.`path` `` is accepted, too.
+            hadoopConf: Keys and endpoint of S3, as Hadoop settings.
+            version: Show the table at this version, and refuse changes.
+            timestamp: Likewise, at this time: text (in the session's time zone if it names none), or milliseconds since the
+                epoch.
+            storage_options: Storage options in fsspec's names, for every kind of storage.
             allowed_prefixes: As of ``DeltaLog.for_table``.
 
         Raises:
-            TableNotFoundError: There is no table.
-            InvalidStatementError: A setting or time that is not known.
+            TableNotFoundError: There is no table at the path.
+            InvalidStatementError: A setting or the time is invalid.
         """
         options = storage_options or hadoop_options(hadoopConf)
         log = table_log(sparkSession, path_or_identifier(path), options, allowed_prefixes)
@@ -96,14 +97,14 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> Self:
-        """The table that ``delta.`path` `` names, or ``schema.table`` in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+        """The table at ``delta.`path` ``, or ``schema.table`` in the catalog named by ``AIRFLOW_DELTA_CATALOG``.
 
         Raises:
-            TableNameUnsupportedError: It is a name, and the environment names no catalog.
-            TableNameNotFoundError: The catalog has no table of the name.
+            TableNameUnsupportedError: A catalog name is given, but the environment names no catalog.
+            TableNameNotFoundError: The catalog has no table of this name.
 
-        What changes columns or properties (``merge``, ``restoreToVersion`` and so on) publishes the table behind its commit;
-        where that fails, there is a ``NotPublishedWarning``.
+        Methods that change columns or properties (``merge``, ``restoreToVersion`` and so on) publish the table in the catalog
+        after their commit; a failure of that is a ``NotPublishedWarning``.
         """
         table = cls.forPath(sparkSession, path_of(sparkSession, tableOrViewName))
         is_path = path_or_identifier(tableOrViewName) != tableOrViewName
@@ -115,7 +116,7 @@ class DeltaTable:
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Whether a table lies at this path."""
+        """Whether there is a Delta table at this path."""
         return table_log(sparkSession, path_or_identifier(identifier)).exists()
 
     @classmethod
@@ -126,13 +127,13 @@ class DeltaTable:
         partitionSchema: str | SparkStruct | None = None,
         collectStats: bool = True,
     ) -> Self:
-        """Make a directory of Parquet files a table, in place; a table stays as it is.
+        """Convert a directory of Parquet files to a Delta table, in place; an existing Delta table is left unchanged.
 
         Args:
             sparkSession: The session.
             identifier: ``parquet.`path` ``.
-            partitionSchema: The partition columns in the order of the directories, as DDL or as Spark's type.
-            collectStats: Whether to take statistics from the footers.
+            partitionSchema: The partition columns in the order of the directory levels, as DDL or as Spark type.
+            collectStats: Whether to take statistics from the Parquet footers.
         """
         path = path_in(identifier, format_name="parquet")
         DeltaLog.convert(path, partition_schema=_partition_types(partitionSchema), statistics=collectStats)
@@ -140,22 +141,22 @@ class DeltaTable:
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Build a table; it must not be there yet."""
+        """A builder for a new table, which must not exist yet."""
         return cls._builder(sparkSession, "error")
 
     @classmethod
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Build a table; one that is there stays as it is."""
+        """A builder for a new table; an existing table is left unchanged."""
         return cls._builder(sparkSession, "ignore")
 
     @classmethod
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Build a table that takes the place of another one, which must be there; its history stays."""
+        """A builder for a table that replaces an existing one; the history stays."""
         return cls._builder(sparkSession, "replace", must_exist=True)
 
     @classmethod
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Build a table; it takes the place of one that is there."""
+        """A builder for a table that is created, or replaces an existing one."""
         return cls._builder(sparkSession, "replace")
 
     @classmethod
@@ -166,11 +167,11 @@ class DeltaTable:
     # -- rows
 
     def toDF(self, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
-        """The rows.
+        """The rows of the table.
 
         Args:
-            columns: Names of the columns wanted, in this order; all when None.
-            where: Spark SQL; files that hold no such row are not opened.
+            columns: Names of the columns to return, in this order; all when None.
+            where: Condition in Spark SQL; files without matching rows are skipped.
         """
         shown = read_table(self._spark, self._snapshot(), columns, where, is_newest=self._pinned is None)
         if columns is None and where is None:
@@ -178,34 +179,34 @@ class DeltaTable:
         return shown.alias(self._alias) if self._alias else shown
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The table under another name, for conditions and values."""
+        """The table with an alias, for use in conditions and values."""
         named = type(self)(self._spark, self._log, pinned=self._pinned, alias=aliasName)
         named._shown, named._named = self._shown, self._named  # noqa: SLF001 - one of us
         return named
 
     def delete(self, condition: Expression | None = None) -> None:
-        """Delete the rows for which the condition holds; all of them when None. One commit."""
+        """Delete the rows for which the condition is true; all rows when None. Makes one commit."""
         log = self._changeable("DELETE")
         where = None if condition is None else as_text(condition, self._names())
         delete(self._spark, log, DeleteStatement(table=log.table_uri, where=where))
 
     def update(self, condition: Expression | None = None, set: Assignments | None = None) -> None:
-        """Give columns new values in the rows for which the condition holds; in all of them when None. One commit."""
+        """Update the rows for which the condition is true; all rows when None. Makes one commit."""
         log, names = self._changeable("UPDATE"), self._names()
         assignments = assigned(set, names, target=names, statement="update", argument="set")
         where = None if condition is None else as_text(condition, names)
         update(self._spark, log, UpdateStatement(table=log.table_uri, assignments=assignments, where=where))
 
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
-        """Merge rows into the table: the clauses follow, and ``execute``.
+        """Start a MERGE into the table; add clauses to the result, then call ``execute``.
 
-        Rows that read this table itself (of ``toDF``, or ``format("delta")``) are bound to the version they were read from:
-        ``execute`` raises ``CommitConflictError`` when the table has changed since in what they read. Rows of a version that
-        was requested, ``forPath(..., version=3).toDF()``, are taken as they are.
+        If the source reads this table itself (through ``toDF`` or ``format("delta")``), it is bound to the version that was
+        read: ``execute`` raises ``CommitConflictError`` if what it read has changed since. Rows of a version that was requested
+        explicitly, ``forPath(..., version=3).toDF()``, are used as they are.
 
         Args:
-            source: The rows, best with an alias.
-            condition: Which rows match.
+            source: The source rows, preferably with an alias.
+            condition: The condition by which rows match.
         """
         log, target, rows = self._changeable("MERGE"), self._names(), Names.of_source(source)
         return DeltaMergeBuilder(
@@ -225,32 +226,32 @@ class DeltaTable:
         return history_rows(self._spark, self._log.history(limit))
 
     def detail(self) -> DataFrame:
-        """What the table is, in one row.
+        """The details of the table, in one row.
 
-        ``lastModified`` is the time of the version, as the history has it: the in-commit timestamp where the table has these.
-        Delta-Spark 4.4 shows when the commit's file was written, some milliseconds later.
+        ``lastModified`` is the timestamp of the version, as in the history: the in-commit timestamp if the table has them.
+        Delta-Spark 4.4 shows when the commit file was written, a few milliseconds later.
         """
         return detail_row(self._spark, self._snapshot())
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Make the table as it was at a version; one row with the metrics."""
+        """Restore the table to a version; returns one row with metrics."""
         return self._restored(version, None)
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Make the table as it was at a time, text in the session's zone where it names none."""
+        """Restore the table to a time, given as text (in the session's time zone if it names none); one row with metrics."""
         at = milliseconds(self._spark, timestamp, statement="RESTORE")
         return self._restored(None, at)
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
-        """Make a new table at the path ``target``: on copies of this one's files, or on the files themselves.
+        """Clone the table to the path ``target``, by copying its files or by sharing them.
 
         Args:
             target: A path, or ``delta.`path` ``.
-            isShallow: Whether the two tables share their files; otherwise they are copied, and the new one outlives this one.
-            replace: Whether a table at the target is replaced; by a shallow clone only an empty one.
-            properties: Table properties that differ from this table's.
+            isShallow: Whether both tables share the files; otherwise they are copied, so that the clone is independent.
+            replace: Whether to replace a table at the target; a shallow clone can only replace an empty table.
+            properties: Table properties that override this table's.
         """
         return self._cloned(target, self._snapshot(), is_shallow=isShallow, replace=replace, properties=properties)
 
@@ -262,7 +263,7 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """As ``clone``, of an older version."""
+        """As ``clone``, for an older version."""
         snapshot = self._log.snapshot(version)
         return self._cloned(target, snapshot, is_shallow=isShallow, replace=replace, properties=properties)
 
@@ -274,28 +275,28 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """As ``clone``, of the version of this time."""
+        """As ``clone``, for the version of a time."""
         snapshot = self._log.snapshot(timestamp=milliseconds(self._spark, timestamp, statement="CLONE"))
         return self._cloned(target, snapshot, is_shallow=isShallow, replace=replace, properties=properties)
 
     # -- maintenance
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
-        """Delete the files that no version younger than the retention needs; the answer is empty.
+        """Delete the files that no version within the retention needs; returns an empty DataFrame.
 
-        A retention below the table's own is refused, as ``spark.databricks.delta.retentionDurationCheck.enabled`` has it; set
-        that to false in the session to be believed.
+        A retention below the table's own is refused, unless ``spark.databricks.delta.retentionDurationCheck.enabled`` is set to
+        false in the session.
         """
         log = self._changeable("VACUUM")
         log.vacuum(retentionHours, enforce_retention=checks_retention(self._spark), executor=SparkVacuumExecutor(self._spark))
         return self._spark.createDataFrame([], SparkStruct([]))
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """Lay the rows out anew: ``where``, then ``executeCompaction`` or ``executeZOrderBy``."""
+        """Start an OPTIMIZE: call ``where`` if needed, then ``executeCompaction`` or ``executeZOrderBy``."""
         return DeltaOptimizeBuilder(spark=self._spark, log=self._changeable("OPTIMIZE"))
 
     def generate(self, mode: str) -> None:
-        """Write the files that ``symlink_format_manifest`` stands for: lists of the table's files, for Presto and Athena."""
+        """Write manifests (``symlink_format_manifest``): lists of the table's files, for Presto and Athena."""
         if mode.lower() != _MANIFEST:
             raise InvalidStatementError(statement="GENERATE", detail=f"the mode {mode!r} is not {_MANIFEST}")
         self._log.generate_manifests()
@@ -303,26 +304,26 @@ class DeltaTable:
     # -- protocol
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Require these versions of the protocol at least."""
+        """Require at least these protocol versions."""
         self._changeable("UPGRADE PROTOCOL").alter().upgrade_protocol(readerVersion, writerVersion)
         self._publish()
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Support a table feature from now on."""
+        """Add a table feature to the protocol."""
         self._changeable("ADD FEATURE").alter().add_feature(featureName)
         self._publish()
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Take a feature from the protocol, once nothing uses it.
+        """Drop a feature from the protocol, after removing every trace of it.
 
         Args:
-            featureName: The feature.
-            truncateHistory: Whether older versions that need it are deleted.
+            featureName: Name of the feature.
+            truncateHistory: Whether to delete older versions that need it.
         """
         self._changeable("DROP FEATURE").drop_feature(featureName, truncate_history=bool(truncateHistory))
         self._publish()
 
-    # -- inside
+    # -- internal
 
     def _snapshot(self) -> Snapshot:
         return self._pinned or self._log.refresh()
@@ -334,7 +335,7 @@ class DeltaTable:
         return self._log
 
     def _publish(self) -> None:
-        """Make the catalog in which the table was found say what it is now. Never raises: the commit stands."""
+        """Update the catalog in which the table was found. Never raises, as the commit has been made."""
         if self._named is not None:
             self._named.publish(self._log)
 
@@ -344,7 +345,7 @@ class DeltaTable:
         return restore_row(self._spark, done)
 
     def _names(self) -> Names:
-        """What expressions may name; columns of the last ``toDF`` too, while the table still has that schema."""
+        """What expressions may name; includes columns of the last ``toDF`` as long as the table keeps that schema."""
         schema = to_spark(without_column_mapping(self._log.refresh().schema))
         if self._shown is None or self._shown.schema.simpleString() != schema.simpleString():
             self._shown = self._spark.createDataFrame([], schema)
@@ -355,7 +356,7 @@ class DeltaTable:
     ) -> DeltaTable:
         path = path_or_identifier(target)
         is_beside = scheme_of(path) == scheme_of(self._log.table_uri)
-        options = self._log.store.storage_options if is_beside else None  # of this table, which are the clone's too
+        options = self._log.store.storage_options if is_beside else None  # of this table; they apply to the clone, too
         made = table_log(self._spark, path, options or None, self._log.store.allowed_prefixes)
         mode: CreateMode = "replace" if replace else "error"
         copier = SparkFileCopier(self._spark)

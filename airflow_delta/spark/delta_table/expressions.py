@@ -1,8 +1,8 @@
-"""Conditions and values, which may be SQL text or ``Column`` objects, as the SQL text that statements are made of.
+"""Converts conditions and values, given as SQL text or ``Column``, to the SQL text that statements consist of.
 
-A user names the two sides of a merge as they like (``events.id = updates.id``); statements name them ``target`` and ``source``.
-A text keeps its words but for these names. A ``Column`` becomes the text by which Spark's analyser shows it. Neither is
-believed: a text counts only when Spark analyzes it to the very plan that the user's own expression has.
+Users choose the names of the two sides of a merge (``events.id = updates.id``); statements call them ``target`` and ``source``.
+In a text only these names are replaced. A ``Column`` is rendered as Spark's analyzer shows it. Neither result is trusted: a
+text is used only if Spark analyzes it to the same plan as the user's own expression.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.plan_conditions import members
 
 Expression: TypeAlias = str | Column
-"""Spark SQL, or what ``pyspark.sql.functions`` make."""
+"""Spark SQL text, or a column made with ``pyspark.sql.functions``."""
 
 Qualifier = tuple[str, ...]
 
@@ -37,13 +37,13 @@ _LITERAL_CAST = re.compile(r"CAST\(('(?:[^'\\]|\\.)*'|\d+) AS [A-Z]+\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Names:
-    """The same rows twice: as the user's expressions name them, and as a statement's do.
+    """The same rows twice: with the names in the user's expressions, and with those in statements.
 
     Attributes:
-        theirs: Under the user's aliases.
-        ours: Under ``target`` and ``source``.
-        sides: The user's qualifiers of columns, each with the name of its side.
-        ids: By Spark's number of a column, the name of its side; over Spark Connect by that of a DataFrame.
+        theirs: The rows with the user's aliases.
+        ours: The rows named ``target`` and ``source``.
+        sides: The side of each of the user's qualifiers.
+        ids: The side by Spark's expression id of a column; with Spark Connect, by plan id of a DataFrame.
     """
 
     theirs: DataFrame
@@ -53,17 +53,17 @@ class Names:
 
     @classmethod
     def of_target(cls, rows: DataFrame, alias: str | None) -> Names:
-        """Those of expressions on a table alone; no row is read."""
+        """The names for expressions on a table alone; no row is read."""
         theirs = rows.alias(alias) if alias else rows
         return cls(theirs=theirs, ours=rows.alias(TARGET), sides=_sides(theirs, TARGET), ids=_ids(rows, TARGET))
 
     @classmethod
     def of_source(cls, rows: DataFrame) -> Names:
-        """Those of expressions on the rows that are merged into a table."""
+        """The names for expressions on the source rows of a merge."""
         return cls(theirs=rows, ours=rows.alias(SOURCE), sides=_sides(rows, SOURCE), ids=_ids(rows, SOURCE))
 
     def beside(self, other: Names) -> Names:
-        """Those of expressions on both."""
+        """The names for expressions on both."""
         return Names(
             theirs=self.theirs.crossJoin(other.theirs),
             ours=self.ours.crossJoin(other.ours),
@@ -73,16 +73,16 @@ class Names:
 
 
 def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> str:
-    """The expression as SQL text of a statement.
+    """The expression as SQL text for a statement.
 
     Args:
-        expression: The user's.
-        names: What it may name.
-        is_join: Whether it is the condition of a merge, of which equalities of named sides are recognized as keys.
+        expression: The user's expression.
+        names: What the expression may name.
+        is_join: Whether it is the condition of a merge, in which equalities of qualified columns are recognized as keys.
 
     Raises:
-        ExpressionNotTextError: No text is sure to mean the same.
-        AnalysisException: Spark cannot analyze it; its text says why. Likewise ``ParseException``.
+        ExpressionNotTextError: No text certainly has the same meaning.
+        AnalysisException: Spark cannot analyze it; the message says why. Likewise ``ParseException``.
     """
     wanted = analyzed(names.theirs.select(_column(expression).alias(_VALUE)))
     for text in _candidates(expression, wanted, names, is_join=is_join):
@@ -90,7 +90,7 @@ def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> s
         if found is not None and found.sameSemantics(wanted):
             return _unambiguous(text, wanted, names)
     if isinstance(expression, str) and not wanted.sameSemantics(names.theirs.select(sql_expression(expression).alias(_VALUE))):
-        # It differs from itself, as uuid() does in each plan: nothing is there to compare, so the user's words are taken.
+        # The expression differs from itself, as uuid() does in each plan: it cannot be compared, so the user's text is used.
         text = _renamed(expression, names.sides)
         if _selected(names.ours, text) is not None:
             return text
@@ -98,7 +98,7 @@ def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> s
 
 
 def _unambiguous(text: str, wanted: DataFrame, names: Names) -> str:
-    """The text, with columns alone where ``target.x`` might be a member of a column ``target``, which statements refuse."""
+    """The text, with unqualified columns where ``target.x`` could also be a field of a column ``target``, which is refused."""
     if SOURCE in {*names.sides.values(), *names.ids.values()} or TARGET not in map(name_key, names.ours.columns):
         return text
     plain = without_ambiguity(text, from_spark(names.ours.schema))
@@ -107,7 +107,7 @@ def _unambiguous(text: str, wanted: DataFrame, names: Names) -> str:
 
 
 def _candidates(expression: Expression, wanted: DataFrame, names: Names, *, is_join: bool) -> Iterator[str]:
-    """Texts that may mean the same, the best to read and to take apart first."""
+    """Texts that may have the same meaning; the ones that are easiest to read and to split come first."""
     own = _renamed(expression, names.sides) if isinstance(expression, str) else None
     if own is not None and not is_join:
         yield own
@@ -122,7 +122,7 @@ def _candidates(expression: Expression, wanted: DataFrame, names: Names, *, is_j
 
 
 def _selected(rows: DataFrame, expression: Expression) -> DataFrame | None:
-    """The one value of each row; None where it means nothing there."""
+    """The rows with the expression as their only value; None if it is not valid for them."""
     try:
         return analyzed(rows.select(_column(expression).alias(_VALUE)))
     except (AnalysisException, ParseException):
@@ -134,12 +134,12 @@ def _column(expression: Expression) -> Column:
 
 
 def _shown(expression: Expression, rows: DataFrame, names: Names) -> str | None:
-    """The expression as Spark writes it once it is analyzed, columns with their sides; of Spark Connect as the user made it.
+    """The expression as Spark renders it after analysis, with columns qualified by side; with Spark Connect, as unanalyzed.
 
     Args:
-        expression: The user's.
-        rows: Of which it is the one value.
-        names: What it may name.
+        expression: The user's expression.
+        rows: Rows whose only value is the expression.
+        names: What the expression may name.
     """
     if is_connect(rows.sparkSession):
         text = None if isinstance(expression, str) else column_text(expression, rows, names.ids)
@@ -150,13 +150,13 @@ def _shown(expression: Expression, rows: DataFrame, names: Names) -> str | None:
         if "struct(" in text:
             _name_members(shown)
             text = str(shown.sql())
-    except Py4JError:  # an aggregate, a window function
+    except Py4JError:  # for example an aggregate or a window function
         return None
     return _placed(_renamed(text, names.sides), _unqualified(rows, names.ids))
 
 
 def _name_members(shown: Any) -> None:
-    """Let Spark write all structs in it with the names of their members: ``struct(…)``, its short form, leaves them out."""
+    """Make Spark render structs with field names; its short form ``struct(…)`` omits them."""
     if shown.nodeName() == "CreateNamedStruct":
         shown.unsetTagValue(active_jvm().org.apache.spark.sql.catalyst.analysis.FunctionRegistry.FUNC_ALIAS())
     for child in members(shown.children()):
@@ -164,7 +164,7 @@ def _name_members(shown: Any) -> None:
 
 
 def _unqualified(rows: DataFrame, ids: Mapping[int, str]) -> list[tuple[str, str]]:
-    """Name and side of each column that is shown without qualifier, in order: those taken from a frame that has no alias."""
+    """Name and side of each column shown without qualifier, in order: those taken from a DataFrame without alias."""
     leaves = analyzed_plan(rows).projectList().head().child().collectLeaves()
     columns = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() == "AttributeReference"]
     return [
@@ -175,7 +175,7 @@ def _unqualified(rows: DataFrame, ids: Mapping[int, str]) -> list[tuple[str, str
 
 
 def _placed(text: str, columns: list[tuple[str, str]]) -> str:
-    """The text with sides before these columns, which stand in it in this order; the comparison shows whether they did."""
+    """The text with these columns qualified, which occur in this order; comparing plans later shows whether that was right."""
     tokens, pieces, done = tokens_of(text) or [], [], 0
     waiting = iter(columns)
     name, side = next(waiting, ("", ""))
@@ -197,7 +197,7 @@ def _ids(rows: DataFrame, side: str) -> dict[int, str]:
 
 
 def _sides(rows: DataFrame, side: str) -> dict[Qualifier, str]:
-    """Everything that can stand before a column's name: ``spark_catalog.default.t``, ``default.t``, ``t``."""
+    """Every possible qualifier of a column: ``spark_catalog.default.t``, ``default.t``, ``t``."""
     found = qualifiers(rows) if is_connect(rows.sparkSession) else _analyzed_qualifiers(rows)
     return {qualifier[start:]: side for qualifier in found for start in range(len(qualifier))}
 
@@ -210,7 +210,7 @@ def _analyzed_qualifiers(rows: DataFrame) -> Iterator[Qualifier]:
 
 
 def _renamed(text: str, sides: Mapping[Qualifier, str]) -> str:
-    """The text with the statement's names for qualifiers of columns."""
+    """The text with the user's qualifiers replaced by the statement's names."""
     tokens = tokens_of(text)
     if tokens is None or not sides:
         return text
@@ -227,7 +227,7 @@ def _renamed(text: str, sides: Mapping[Qualifier, str]) -> str:
 
 
 def _qualifier_at(tokens: list[Token], position: int, sides: Mapping[Qualifier, str]) -> int:
-    """How many parts the qualifier has that begins at this token; 0 when none does."""
+    """Number of parts of the qualifier that begins at this token; 0 if none begins here."""
     if position and tokens[position - 1].token_type == TokenType.DOT:
         return 0
     for length in sorted({len(side) for side in sides}, reverse=True):
@@ -246,7 +246,7 @@ def _parts(tokens: list[Token], position: int, length: int) -> Qualifier:
 
 
 def _unwrapped(text: str) -> str:
-    """The text without parentheses around it all, and around the operands of its outermost ANDs."""
+    """The text without parentheses around the whole, and around the operands of its top-level ANDs."""
     tokens = tokens_of(text) or []
     if len(tokens) < 2 or tokens[0].token_type != TokenType.L_PAREN:  # noqa: PLR2004 - an opening and a closing one
         return text

@@ -1,4 +1,4 @@
-"""Reading a table with the names of ``spark.read``: all that ``format("delta")`` of a Python data source cannot do."""
+"""Reads a table with the method names of ``spark.read``, including what a Python data source ``format("delta")`` cannot do."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TIMES = ("timestampasof", "startingtimestamp", "endingtimestamp")
 def delta_reader(
     spark: SparkSession, *, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()
 ) -> DeltaFrameReader:
-    """Stands where ``spark.read`` stood: ``delta_reader(spark).option("versionAsOf", 3).load(path)``.
+    """Replaces ``spark.read``: ``delta_reader(spark).option("versionAsOf", 3).load(path)``.
 
     Args:
         spark: The session.
-        storage_options: As fsspec names them.
+        storage_options: Storage options, in fsspec's names.
         allowed_prefixes: As of ``DeltaLog.for_table``.
     """
     return DeltaFrameReader(spark=spark, storage_options=storage_options, allowed_prefixes=tuple(allowed_prefixes))
@@ -40,15 +40,15 @@ def delta_reader(
 @checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaFrameReader:
-    """Made by ``delta_reader``; each method but ``load`` and ``table`` gives a reader that knows one thing more.
+    """Made by ``delta_reader``; each method except ``load`` and ``table`` returns a new reader with one more setting.
 
     Attributes:
         spark: The session.
-        storage_options: As fsspec names them.
+        storage_options: Storage options, in fsspec's names.
         allowed_prefixes: As of ``DeltaLog.for_table``.
-        options_given: By name in lower case.
-        names: Of the columns wanted, in this order; None for all.
-        condition: Which rows are wanted, as Spark SQL; None for all.
+        options_given: Options by name in lower case.
+        names: Names of the columns to read, in this order; None for all.
+        condition: Which rows to read, as Spark SQL; None for all.
     """
 
     spark: SparkSession
@@ -59,43 +59,43 @@ class DeltaFrameReader:
     condition: str | None = None
 
     def format(self, source: str) -> DeltaFrameReader:
-        """Must be ``delta``."""
+        """Set the format, which must be ``delta``."""
         if source.lower() != "delta":
             raise InvalidStatementError(statement="READ", detail=f"delta_reader reads the format delta, not {source!r}")
         return self
 
     def option(self, key: str, value: OptionValue) -> DeltaFrameReader:
-        """One of ``versionAsOf``, ``timestampAsOf``, and for the change feed ``readChangeFeed``, ``startingVersion``.
+        """Set ``versionAsOf`` or ``timestampAsOf``, or for the change data feed ``readChangeFeed`` and ``startingVersion``.
 
-        Also ``startingTimestamp``, ``endingVersion`` and ``endingTimestamp``. A time without a zone is one of the session's.
-        Others are refused by ``load``.
+        Also ``startingTimestamp``, ``endingVersion`` and ``endingTimestamp``. Times without a zone are in the session's time
+        zone. ``load`` raises for all other options.
         """
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return replace(self, options_given={**self.options_given, key.lower(): text})
 
     def options(self, **options: OptionValue) -> DeltaFrameReader:
-        """Several options."""
+        """Set several options."""
         reader = self
         for key, value in options.items():
             reader = reader.option(key, value)
         return reader
 
     def columns(self, *names: str) -> DeltaFrameReader:
-        """Read these columns, in this order; changes keep the columns that say what changed."""
+        """Read these columns, in this order; for the change data feed, its own columns are kept."""
         return replace(self, names=names)
 
     def where(self, condition: str) -> DeltaFrameReader:
-        """Read the rows for which this Spark SQL, and that of earlier calls, is true; files without them are not opened."""
-        # The end of a line ends a comment.
+        """Read the rows for which this Spark SQL, and that of earlier calls, is true; files without them are skipped."""
+        # The line break ends a trailing comment.
         both = condition if self.condition is None else f"({self.condition}\n) AND ({condition}\n)"
         return replace(self, condition=both)
 
     def table(self, name: str) -> DataFrame:
-        """As ``load``, of ``delta.`path` ``, or of a name in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+        """As ``load``, for ``delta.`path` ``, or a name in the catalog named by ``AIRFLOW_DELTA_CATALOG``.
 
         Raises:
-            TableNameUnsupportedError: It is a name, and the environment names no catalog.
-            TableNameNotFoundError: The catalog has no table of the name; and the other errors of ``catalogs.errors``.
+            TableNameUnsupportedError: A catalog name is given, but the environment names no catalog.
+            TableNameNotFoundError: The catalog has no table of this name. Also the other errors of ``catalogs.errors``.
         """
         return self.load(path_of(self.spark, name))
 
@@ -103,8 +103,8 @@ class DeltaFrameReader:
         """The rows of the table at a path or ``delta.`path` ``, or its changes.
 
         Raises:
-            InvalidStatementError: An option is not known, or not meant so.
-            TableNotFoundError: There is no table.
+            InvalidStatementError: An option is unknown, or its value is invalid.
+            TableNotFoundError: There is no table at the path.
             DeltaError: As ``read_table`` and ``read_changes`` raise it.
         """
         spark = self.spark
@@ -121,6 +121,6 @@ class DeltaFrameReader:
         return changes.select(*map(quoted, shown))
 
     def _with_zones(self) -> dict[str, str]:
-        """The options; a time that names no zone as an instant."""
+        """The options, with times that name no zone converted to instants."""
         given = self.options_given
         return {**given, **{name: as_instant(self.spark, given[name], statement="READ") for name in _TIMES if name in given}}

@@ -1,4 +1,4 @@
-"""Writing a DataFrame with the names of ``df.write``: all that ``format("delta")`` of a Python data source cannot do."""
+"""Writes a DataFrame with the method names of ``df.write``, including what a data source ``format("delta")`` cannot do."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _OPTIONS = (
 def delta_writer(
     frame: DataFrame, *, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()
 ) -> DeltaFrameWriter:
-    """Stands where ``frame.write`` stood: ``delta_writer(frame).mode("append").save(path)``.
+    """Replaces ``frame.write``: ``delta_writer(frame).mode("append").save(path)``.
 
     Args:
         frame: The rows.
-        storage_options: Of the table, as fsspec names them.
+        storage_options: Storage options of the table, in fsspec's names.
         allowed_prefixes: As of ``DeltaLog.for_table``.
     """
     return DeltaFrameWriter(frame=frame, storage_options=storage_options, allowed_prefixes=tuple(allowed_prefixes))
@@ -64,16 +64,16 @@ def delta_writer(
 @checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaFrameWriter:
-    """Made by ``delta_writer``; each method gives a writer that knows one thing more.
+    """Made by ``delta_writer``; each method except ``save`` and ``saveAsTable`` returns a new writer with one more setting.
 
     Attributes:
         frame: The rows.
-        storage_options: Of the table, as fsspec names them.
+        storage_options: Storage options of the table, in fsspec's names.
         allowed_prefixes: As of ``DeltaLog.for_table``.
         save_mode: Spark's save mode.
-        options_given: By name in lower case; names that begin with ``delta.`` are table properties, kept as they are.
-        partition_columns: Of the table.
-        clustering_columns: Likewise.
+        options_given: Options by name in lower case; names that begin with ``delta.`` are table properties, kept as they are.
+        partition_columns: Names of the partition columns.
+        clustering_columns: Names of the clustering columns.
     """
 
     frame: DataFrame
@@ -85,22 +85,22 @@ class DeltaFrameWriter:
     clustering_columns: tuple[str, ...] = ()
 
     def format(self, source: str) -> DeltaFrameWriter:
-        """Must be ``delta``."""
+        """Set the format, which must be ``delta``."""
         if source.lower() != "delta":
             raise InvalidStatementError(statement="WRITE", detail=f"delta_writer writes the format delta, not {source!r}")
         return self
 
     def mode(self, saveMode: str) -> DeltaFrameWriter:  # noqa: N803 - Spark's name
-        """``append``, ``overwrite``, ``error`` (which is the default) or ``ignore``."""
+        """Set the save mode: ``append``, ``overwrite``, ``error`` (the default) or ``ignore``."""
         if saveMode.lower() not in _MODES:
             raise InvalidStatementError(statement="WRITE", detail=f"the mode {saveMode!r} is none of {', '.join(_MODES)}")
         return replace(self, save_mode=saveMode.lower())
 
     def option(self, key: str, value: OptionValue) -> DeltaFrameWriter:
-        """One of ``mergeSchema``, ``overwriteSchema``, ``replaceWhere``, ``partitionOverwriteMode``, ``txnAppId``.
+        """Set ``mergeSchema``, ``overwriteSchema``, ``replaceWhere``, ``partitionOverwriteMode`` or ``txnAppId``.
 
-        Also ``txnVersion``, ``userMetadata``, ``path`` (for ``saveAsTable``), and table properties (``delta.…``) for the write
-        that makes the table.
+        Also ``txnVersion``, ``userMetadata``, ``path`` (for ``saveAsTable``), and table properties (``delta.…``) for a write
+        that creates the table.
         """
         name = key if key.startswith("delta.") else key.lower()
         if name not in _OPTIONS and not name.startswith("delta."):
@@ -109,7 +109,7 @@ class DeltaFrameWriter:
         return replace(self, options_given={**self.options_given, name: text})
 
     def options(self, **options: OptionValue) -> DeltaFrameWriter:
-        """Several options."""
+        """Set several options."""
         writer = self
         for key, value in options.items():
             writer = writer.option(key, value)
@@ -124,15 +124,15 @@ class DeltaFrameWriter:
         return replace(self, clustering_columns=names_in(cols))
 
     def saveAsTable(self, name: str) -> OperationResult:
-        """Save at the path of ``delta.`path` ``, or as ``schema.table`` of the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+        """Save at ``delta.`path` ``, or as ``schema.table`` in the catalog named by ``AIRFLOW_DELTA_CATALOG``.
 
-        A new table lies at the option ``path``, else below the location of its schema. Behind the commit it is published in the
-        catalog: ``details["catalog"]`` of the result; where that fails, there is a ``NotPublishedWarning``.
+        A new table is created at the option ``path``, else below the location of its schema. After the commit it is published
+        in the catalog, see ``details["catalog"]`` of the result; a failure of that is a ``NotPublishedWarning``.
 
         Raises:
-            TableNameUnsupportedError: It is a name, and the environment names no catalog.
-            TableNameTakenError: The name is that of a table elsewhere, or of another format.
-            InvalidStatementError: It is not known where the new table is to lie.
+            TableNameUnsupportedError: A catalog name is given, but the environment names no catalog.
+            TableNameTakenError: The name belongs to a table elsewhere, or of another format.
+            InvalidStatementError: The location of a new table is unknown.
         """
         path, given = path_or_identifier(name), self.options_given.get(_PATH)
         if path != name:
@@ -146,12 +146,12 @@ class DeltaFrameWriter:
         return names.publish(self._log(placed), result) or result
 
     def save(self, path: str) -> OperationResult:
-        """Write the rows into the table at the path, as one commit, and say which.
+        """Write the rows to the table at the path, in one commit; returns its result.
 
-        Rows that read the same table are bound to the version that they were read from, as described for ``DeltaTable.merge``.
+        If the rows read the same table, they are bound to the version that was read, as described for ``DeltaTable.merge``.
 
         Raises:
-            CommitConflictError: The table has changed since in what the rows read of it.
+            CommitConflictError: What the rows read of the table has changed since.
             DeltaError: As ``write`` raises it.
         """
         given = self.options_given.get(_PATH, path)
@@ -192,7 +192,7 @@ class DeltaFrameWriter:
         )
 
     def _write_mode(self) -> WriteMode:
-        """An overwrite may be one of a range or of partitions; the latter may be set in the session, as in delta-spark."""
+        """The mode of the statement: an overwrite may be limited to a range, or to partitions (also by a session setting)."""
         mode = _MODES[self.save_mode]
         of_session = self.frame.sparkSession.conf.get(_OVERWRITE_MODE, "static")
         requested = str(self.options_given.get("partitionoverwritemode", of_session)).lower()
@@ -207,7 +207,7 @@ class DeltaFrameWriter:
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool | None:
-    """None where nothing is said."""
+    """The option as a boolean; None if it is not set."""
     text = options.get(name, "").lower()
     if text not in ("true", "false", ""):
         raise InvalidStatementError(statement="WRITE", detail=f"{name} is {text!r}, neither true nor false")

@@ -1,4 +1,4 @@
-"""What users write for a table: a path, ``delta.`path` `` and ``parquet.`path` ``, or a name in a catalog."""
+"""Parses what users write for a table: a path, ``delta.`path` ``, ``parquet.`path` ``, or a catalog name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def path_in(identifier: str, *, format_name: str = "delta") -> str:
     """The path in ``format.`path` ``.
 
     Raises:
-        TableNameUnsupportedError: It is something else: a name.
+        TableNameUnsupportedError: It is a catalog name.
     """
     found = _BY_PATH.fullmatch(identifier)
     if found is None or found["format"].lower() != format_name:
@@ -36,13 +36,13 @@ def path_in(identifier: str, *, format_name: str = "delta") -> str:
 
 
 def path_of(spark: SparkSession, identifier: str) -> str:
-    """The path in ``delta.`path` ``, or where the catalog that the environment names has a table of this name.
+    """The path in ``delta.`path` ``, or the location of the table with this name in the environment's catalog.
 
-    A table that the catalog manages is from then on opened through it, wherever this process names its path.
+    A catalog-managed table is from then on opened through its catalog, wherever this process uses its path.
 
     Raises:
-        TableNameUnsupportedError: It is a name, and no catalog is named.
-        TableNameNotFoundError: The catalog has no such table; and the other errors of ``catalogs.errors``.
+        TableNameUnsupportedError: A catalog name is given, but no catalog is configured.
+        TableNameNotFoundError: The catalog has no such table. Also the other errors of ``catalogs.errors``.
     """
     catalog = None if _BY_PATH.fullmatch(identifier) else catalog_of_environment(spark)
     if catalog is None:
@@ -53,15 +53,15 @@ def path_of(spark: SparkSession, identifier: str) -> str:
 
 
 def path_or_identifier(text: str) -> str:
-    """The path, where a path or ``delta.`path` `` may stand."""
+    """The path, given as a path or as ``delta.`path` ``."""
     return path_in(text) if _BY_PATH.fullmatch(text) else text
 
 
 def hadoop_options(hadoop_conf: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Hadoop's settings of a filesystem as the storage options that are used here; None for none.
+    """Hadoop's settings of a filesystem, converted to storage options; None if none are given.
 
     Raises:
-        InvalidStatementError: A setting that has no counterpart here. Values are never shown.
+        InvalidStatementError: A setting has no counterpart here. Values are never shown.
     """
     if not hadoop_conf:
         return None

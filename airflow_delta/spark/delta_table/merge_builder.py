@@ -1,4 +1,4 @@
-"""MERGE, built up clause by clause as delta-spark's Python class does it."""
+"""A builder for MERGE, like that of delta-spark's Python class."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ from airflow_delta.spark.session import temporary_views
 _SHOWN_NAME = re.compile(r"Column<'(\w+)'>")
 
 Assignments = Mapping[str, Expression]
-"""Column of the table to its value."""
+"""Value by column of the table."""
 
 
 def _do_nothing() -> None:
-    """What is to be done behind the commit to a table that has no name."""
+    """Does nothing after the commit: for a table without a catalog name."""
 
 
 @checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaMergeBuilder:
-    """Made by ``DeltaTable.merge``; each method gives a builder with one clause more. Of the first that fits a row is taken.
+    """Made by ``DeltaTable.merge``; each method returns a new builder with one more clause. The first clause that fits applies.
 
     Attributes:
         spark: The session.
         log: The table's log.
-        source: The rows to be merged.
-        condition: Which rows match, as SQL text of a statement.
-        target_names: What expressions may name of the table.
-        source_names: What they may name of the rows to be merged.
-        clauses: So far, in order.
-        evolves: Whether the table gets the columns that only the source has.
-        published: Called behind the commit.
+        source: The source rows.
+        condition: The condition by which rows match, as SQL text of a statement.
+        target_names: What expressions may name on the target's side.
+        source_names: What expressions may name on the source's side.
+        clauses: The clauses so far, in order.
+        evolves: Whether columns that only the source has are added to the table.
+        published: Called after the commit.
     """
 
     spark: SparkSession
@@ -72,48 +72,48 @@ class DeltaMergeBuilder:
     published: Callable[[], None] = _do_nothing
 
     def whenMatchedUpdate(self, condition: Expression | None = None, set: Assignments | None = None) -> DeltaMergeBuilder:
-        """Give columns of a matched row these values, where the condition holds."""
+        """Update a matched row with these values, if the condition holds."""
         both = self._both()
         return self._and(MatchedUpdate(condition=_optional(condition, both), assignments=self._values(set, both, "set")))
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Give all columns of a matched row the values of the source's columns of these names."""
+        """Update all columns of a matched row from the source columns of the same names."""
         return self._and(MatchedUpdate(condition=_optional(condition, self._both())))
 
     def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete a matched row, where the condition holds."""
+        """Delete a matched row, if the condition holds."""
         return self._and(MatchedDelete(condition=_optional(condition, self._both())))
 
     def whenNotMatchedInsert(self, condition: Expression | None = None, values: Assignments | None = None) -> DeltaMergeBuilder:
-        """Insert a row of the source that matches none; columns that are not named get their default, or NULL."""
+        """Insert a source row without match; columns that are not named get their default, or NULL."""
         names = self.source_names
         assignments = self._values(values, names, "values")
         return self._and(NotMatchedInsert(condition=_optional(condition, names), assignments=assignments))
 
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Insert a row of the source that matches none, column by column of these names."""
+        """Insert a source row without match; all columns are taken from the source by name."""
         return self._and(NotMatchedInsert(condition=_optional(condition, self.source_names)))
 
     def whenNotMatchedBySourceUpdate(
         self, condition: Expression | None = None, set: Assignments | None = None
     ) -> DeltaMergeBuilder:
-        """Give columns of a row of the table that no row of the source matches these values."""
+        """Update a target row that no source row matches with these values."""
         names = self.target_names
         assignments = self._values(set, names, "set")
         return self._and(NotMatchedBySourceUpdate(condition=_optional(condition, names), assignments=assignments))
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Delete a row of the table that no row of the source matches, where the condition holds."""
+        """Delete a target row that no source row matches, if the condition holds."""
         return self._and(NotMatchedBySourceDelete(condition=_optional(condition, self.target_names)))
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """Let the table get the columns that only the source has."""
+        """Add columns to the table that only the source has."""
         return replace(self, evolves=True)
 
     def execute(self) -> DataFrame:
-        """Merge, as one commit; one row with the number of affected rows. Raises as ``merge``.
+        """Run the MERGE as one commit; returns one row with the numbers of affected rows. Raises as ``merge``.
 
-        The session is that of the source's rows, which may be another one than the table's: a batch of a stream has its own.
+        Runs in the session of the source rows, which may differ from the table's: a micro-batch of a stream has its own.
         """
         spark = self.source.sparkSession
         view = f"merge_source_{uuid.uuid4().hex}"
@@ -144,17 +144,17 @@ def _optional(condition: Expression | None, names: Names) -> str | None:
 
 
 def assigned(assignments: Assignments | None, names: Names, *, target: Names, statement: str, argument: str) -> dict[str, str]:
-    """The assignments as a statement has them.
+    """The assignments in the form of a statement.
 
     Args:
-        assignments: The user's.
+        assignments: The user's assignments.
         names: What values may name.
-        target: What columns of the table are named by.
-        statement: Whose they are, for the error.
-        argument: Where the user gave them, likewise.
+        target: The names by which columns of the table may be given.
+        statement: Name of the statement, for the error.
+        argument: Name of the argument, for the error.
 
     Raises:
-        ArgumentError: There are none.
+        ArgumentError: There are no assignments.
     """
     if assignments is None:
         raise ArgumentError(statement=statement, detail=f"expected {argument} to map columns to values, found None")
@@ -162,17 +162,17 @@ def assigned(assignments: Assignments | None, names: Names, *, target: Names, st
 
 
 def _value_text(value: Expression, names: Names) -> str:
-    """The value as a statement has it; ``DEFAULT``, also as ``expr("DEFAULT")``, is the column's default, as in Spark SQL."""
+    """The value in the form of a statement; ``DEFAULT``, or ``expr("DEFAULT")``, is the column's default, as in Spark SQL."""
     said = value if isinstance(value, str) else _SHOWN_NAME.sub(r"\1", str(value))
     return DEFAULT if is_default(said) and not is_literal(value) else as_text(value, names)
 
 
 def _target_column(name: str, names: Names) -> str:
-    """A column of the table, without the alias that the user may have put before it."""
+    """A column of the table, without a qualifier that the user may have added."""
     for qualifier, side in names.sides.items():
         parts = name.split(".")
         if side == TARGET and len(parts) > len(qualifier) and tuple(map(name_key, parts[: len(qualifier)])) == qualifier:
             column = ".".join(parts[len(qualifier) :])
-            member = unqualified_target(column)  # of a struct, which a statement would take for its name of the table
+            member = unqualified_target(column)  # of a struct column named like the target, which statements use for the table
             return column if member is None else f"`{TARGET}`.{member}"
     return name

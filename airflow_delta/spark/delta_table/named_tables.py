@@ -1,4 +1,4 @@
-"""The tables of scripts that have names: found in the catalog that the environment names, and published there."""
+"""Tables given by catalog names: finds them in the catalog that the environment names, and publishes them there."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.spark.session_catalog import catalog_of_environment
 
 DETAIL = "catalog"
-"""Of a result's details, as tasks have it: ``catalog``, ``name`` and ``published``, or ``error``."""
+"""Key in a result's details, as in those of tasks: ``catalog``, ``name`` and ``published``, or ``error``."""
 
 _PARTS = (2, 3)
 
 
 class NotPublishedWarning(UserWarning):
-    """A commit stands, but the catalog does not say of the table what it is; the next commit by the name publishes it.
+    """A commit was made, but publishing the table in the catalog failed; the next commit by name publishes it.
 
     Attributes:
-        name: Of the table.
-        error: Why; a ``DeltaError``.
+        name: Name of the table.
+        error: The cause, a ``DeltaError``.
     """
 
     def __init__(self, name: str, error: DeltaError) -> None:
@@ -50,12 +50,12 @@ class NotPublishedWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class NamedTables:
-    """The names of one text or call; each is looked up once.
+    """The catalog names in one text or call; each name is looked up once.
 
     Attributes:
-        catalog: Which the environment names.
-        entries: What it has under the names that were looked up.
-        names: Of the tables that were found or are to be made, by their locations.
+        catalog: The catalog that the environment names.
+        entries: Its entries for the names looked up.
+        names: Names of the tables found or to be created, by location.
     """
 
     catalog: Catalog
@@ -64,15 +64,15 @@ class NamedTables:
 
     @classmethod
     def of_environment(cls, spark: SparkSession) -> Self | None:
-        """Those of the catalog that ``AIRFLOW_DELTA_CATALOG`` names; None for none. Raises ``InvalidCatalogError``."""
+        """The names in the catalog named by ``AIRFLOW_DELTA_CATALOG``; None without one. Raises ``InvalidCatalogError``."""
         catalog = catalog_of_environment(spark)
         return None if catalog is None else cls(catalog)
 
     def find(self, parts: Sequence[str]) -> str | None:
-        """Where the Delta table of this name lies; None where the catalog has none, so that the name is Spark's."""
+        """The location of the Delta table with this name; None if the catalog has none, so that the name is Spark's."""
         try:
             return self._found(parts)
-        except InvalidTableNameError:  # of another catalog of the session
+        except InvalidTableNameError:  # a name in another catalog of the session
             return None
 
     def _found(self, parts: Sequence[str]) -> str | None:
@@ -85,12 +85,12 @@ class NamedTables:
         return self._noted(name, entry.location)
 
     def resolve(self, parts: Sequence[str]) -> str | None:
-        """Likewise, where no other table can be meant; None for a name of one part.
+        """As ``find``, where only a table of the catalog can be meant; None for a name of one part.
 
         Raises:
-            TableNameNotFoundError: The catalog has no table of the name.
-            NotADeltaTableError: The name is that of a view, or of a table of another format.
-            InvalidTableNameError: It is the name of another catalog.
+            TableNameNotFoundError: The catalog has no table of this name.
+            NotADeltaTableError: The name belongs to a view, or to a table of another format.
+            InvalidTableNameError: The name is in another catalog.
         """
         found = self._found(parts)
         if found is None and len(parts) > 1:
@@ -102,15 +102,15 @@ class NamedTables:
         return found
 
     def place(self, parts: Sequence[str], location: str | None = None) -> str | None:
-        """Where the table of this name is made, or lies already; None for a name of one part.
+        """The location of a new or existing table with this name; None for a name without two or three parts.
 
         Args:
-            parts: Of the name.
-            location: Where it is to lie. Default: where it lies already, else below the location of its schema.
+            parts: Parts of the name.
+            location: The location requested; by default that of the existing table, else a new one below that of its schema.
 
         Raises:
-            TableNameTakenError: The name is that of a table elsewhere.
-            InvalidStatementError: Neither is known.
+            TableNameTakenError: The name belongs to a table elsewhere.
+            InvalidStatementError: No location is known.
         """
         if len(parts) not in _PARTS:
             return None
@@ -127,11 +127,11 @@ class NamedTables:
         return self._noted(name, without_file_scheme(found))
 
     def publish(self, log: DeltaLog, result: OperationResult | None = None) -> OperationResult | None:
-        """Make the catalog say what the table is. Never raises: the commit stands, and a failure is a warning.
+        """Publish the table in the catalog. Never raises, as the commit has been made; a failure is a warning.
 
         Args:
-            log: Of a table that was found or placed here; others are published nowhere.
-            result: Of the commit.
+            log: The log of a table that was found or placed here; other tables are not published.
+            result: The result of the commit.
 
         Returns:
             The result, with ``details["catalog"]``.
@@ -169,7 +169,7 @@ class NamedTables:
 
 
 def name_parts(name: TableName) -> tuple[str, ...]:
-    """The parts of a name, the catalog first."""
+    """The parts of a name, starting with the catalog."""
     return tuple(part for part in (name.catalog, name.schema, name.table) if part is not None)
 
 

@@ -1,4 +1,4 @@
-"""OPTIMIZE, built up as delta-spark's Python class does it."""
+"""A builder for OPTIMIZE, like that of delta-spark's Python class."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class DeltaOptimizeBuilder:
     partition_filter: str | None = None
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:  # noqa: N803
-        """Only these partitions; of several filters, those that all of them let through."""
+        """Restrict to these partitions; several filters are combined with AND."""
         both = partitionFilter if self.partition_filter is None else f"({self.partition_filter}\n) AND ({partitionFilter}\n)"
         return replace(self, partition_filter=both)
 
     def executeCompaction(self) -> DataFrame:
-        """Write small files together. Raises as ``optimize``."""
+        """Compact small files. Raises as ``optimize``."""
         return self._run(())
 
     def executeZOrderBy(self, *cols: str | Iterable[str]) -> DataFrame:
-        """Lay the rows out by the Z-order of these columns. Raises as ``optimize``."""
+        """Z-order by these columns. Raises as ``optimize``."""
         return self._run(names_in(cols))
 
     def _run(self, z_order_by: tuple[str, ...]) -> DataFrame:
@@ -50,5 +50,5 @@ class DeltaOptimizeBuilder:
 
 
 def names_in(columns: Iterable[str | Iterable[str]]) -> tuple[str, ...]:
-    """Names given one by one or as a list."""
+    """Names given one by one or as lists."""
     return tuple(name for column in columns for name in ([column] if isinstance(column, str) else column))

@@ -1,4 +1,4 @@
-"""SQL of scripts over tables by paths or names: ``SELECT … FROM delta.`/lake/events` ``, ``MERGE INTO sales.orders …``."""
+"""SQL over tables given by paths or catalog names: ``SELECT … FROM delta.`/lake/events` ``, ``MERGE INTO sales.orders …``."""
 
 from __future__ import annotations
 
@@ -41,33 +41,33 @@ def sql(
     storage_options: Mapping[str, Any] | None = None,
     allowed_prefixes: Iterable[str] = (),
 ) -> DataFrame:
-    """As ``spark.sql``, with ``delta.`path` `` wherever a table may stand; the path is absolute, or a URI.
+    """As ``spark.sql``, with ``delta.`path` `` wherever a table is allowed; the path is absolute, or a URI.
 
-    Behind it may stand ``VERSION AS OF 3`` or ``TIMESTAMP AS OF '2021-01-01'``, a time of the session's zone where it names
-    none. Of large tables the columns and files are read that the query needs. The rows are those of the versions that are the
-    newest ones now, as those of ``DeltaTable.toDF``.
+    A table may be followed by ``VERSION AS OF 3`` or ``TIMESTAMP AS OF '2021-01-01'`` (in the session's time zone if it names
+    none). Only the columns and files that the query needs are read. The rows are those of the versions that are newest now, as
+    with ``DeltaTable.toDF``.
 
-    A statement (``MERGE INTO``, ``OPTIMIZE`` and so on, see ``core.sql_text``) is run at once, as one commit; the DataFrame has
-    the columns of delta-spark's: how many rows changed, which files were rewritten. What names no table by its path, and is
-    none of Delta's own statements, is Spark's.
+    A statement (``MERGE INTO``, ``OPTIMIZE`` and so on, see ``core.sql_text``) runs immediately, as one commit; the DataFrame
+    has delta-spark's columns, such as the number of changed rows or the rewritten files. A text that names no table by path,
+    and is not one of Delta's own statements, is passed to Spark.
 
-    With a catalog in ``AIRFLOW_DELTA_CATALOG``, ``schema.table`` and ``catalog.schema.table`` are names there, where it has
-    such a Delta table (in queries behind FROM, JOIN and TABLE); all other names are Spark's. A statement by name publishes the
-    table behind its commit; where that fails, there is a ``NotPublishedWarning``.
+    With a catalog in ``AIRFLOW_DELTA_CATALOG``, ``schema.table`` and ``catalog.schema.table`` refer to its Delta tables (in
+    queries after FROM, JOIN and TABLE); all other names are Spark's. A statement by name publishes the table after its commit;
+    a failure of that is a ``NotPublishedWarning``.
 
     Args:
         spark: The session.
         query: One query or statement, in Spark SQL.
-        args: Values of the query's parameters; with them, all files are read. Not of statements.
-        storage_options: As fsspec names them, for all of the tables; of a statement for its one table.
+        args: Values of the query's parameters; with parameters, no files are skipped. Not for statements.
+        storage_options: Storage options in fsspec's names, for all tables in a query, or the single table of a statement.
         allowed_prefixes: As of ``DeltaLog.for_table``.
 
     Raises:
-        SqlTextError: A statement on a table here is outside of the grammar, or one of several in the text.
-        InvalidStatementError: The statement is invalid, or the text names a version or time otherwise.
+        SqlTextError: A statement on a table here is outside of the grammar, or is one of several in the text.
+        InvalidStatementError: The statement is invalid, or a version or time is given in an invalid form.
         TableNotFoundError: There is no table at a path.
-        TableNameNotFoundError: The catalog has no table of a name; and the other errors of ``catalogs.errors``.
-        DeltaError: As ``DeltaLog.snapshot`` and ``read_table`` raise it; of a statement as its operation does.
+        TableNameNotFoundError: The catalog has no table of this name. Also the other errors of ``catalogs.errors``.
+        DeltaError: As ``DeltaLog.snapshot`` and ``read_table`` raise it; for a statement, as its operation does.
         AnalysisException: Spark refuses the query; likewise ``ParseException``.
     """
     open_table = partial(table_log, spark, storage_options=storage_options, allowed_prefixes=allowed_prefixes)
@@ -75,7 +75,7 @@ def sql(
     try:
         asks = is_query(query)
         named = tables_of_text(query, names.find if names and asks else None)
-    except SqlTextError:  # unclosed quotes and the like: Spark says what is wrong
+    except SqlTextError:  # for example an unclosed quote: Spark reports what is wrong
         return spark.sql(query, args=args)
     statement = None if asks else _statement(spark, query, names)
     if statement is None:
@@ -91,7 +91,7 @@ def sql(
 
 
 def _statement(spark: SparkSession, text: str, names: NamedTables | None) -> TableStatement | Question | None:
-    """What a text says that is no query; None where it is Spark's."""
+    """The statement or question in a text; None if the text is a query, or for Spark."""
     context = TextContext(time=partial(_time, spark))
     if is_statement(text):
         if names is not None:
@@ -101,7 +101,7 @@ def _statement(spark: SparkSession, text: str, names: NamedTables | None) -> Tab
         return None
     try:
         return parse_statement(text, replace(context, resolve=names.find, find=names.find, place=names.place))
-    except SqlTextError:  # of a table that the catalog does not have, or no statement of Delta
+    except SqlTextError:  # about a table outside of the catalog, or not one of Delta's statements
         return None
 
 
@@ -133,7 +133,7 @@ def _time(spark: SparkSession, text: str) -> int:
 
 
 def _check_one_table(statement: TableStatement | Question) -> None:
-    """Return unless a statement reads other tables, which options of this call do not reach."""
+    """Raise if a statement reads other tables, to which the options of this call do not apply."""
     source = getattr(statement, "source", None)
     others = source.views.values() if isinstance(source, SqlSource) else (source,)
     if any(isinstance(other, TableSource) for other in others):

@@ -1,4 +1,4 @@
-"""Statements and questions that ``sql`` was given as texts: each is run by the function that everything else runs it by."""
+"""Runs statements and questions that ``sql`` has parsed, through the same functions as all other interfaces."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ S = TypeVar("S")
 
 
 def run_text(spark: SparkSession, open_table: Callable[[str], DeltaLog], statement: TableStatement | Question) -> DataFrame:
-    """What a statement did, or the answer to a question, with delta-spark's columns.
+    """Run a statement or answer a question; the result has delta-spark's columns.
 
     Args:
         spark: The session.
-        open_table: The log of the table at a URI.
-        statement: What the text said.
+        open_table: Opens the log of the table at a URI.
+        statement: The parsed text.
 
     Raises:
         DeltaError: As the statement's function raises it.
@@ -78,11 +78,11 @@ def run_text(spark: SparkSession, open_table: Callable[[str], DeltaLog], stateme
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRun:
-    """What statements need beside their own table.
+    """What statements need besides their own table.
 
     Attributes:
         spark: The session.
-        open_table: The log of another table.
+        open_table: Opens the log of another table.
     """
 
     spark: SparkSession
@@ -103,7 +103,7 @@ def _update(run: TextRun, log: DeltaLog, statement: UpdateStatement) -> DataFram
 
 
 def _write(run: TextRun, log: DeltaLog, statement: WriteStatement) -> DataFrame:
-    """INSERT, which as in Spark makes no table, and CREATE TABLE AS SELECT, which does."""
+    """INSERT, which requires an existing table as in Spark, and CREATE TABLE AS SELECT, which creates one."""
     if statement.mode not in (WriteMode.CREATE, WriteMode.CREATE_OR_REPLACE):
         log.snapshot()
         evolves = statement.merge_schema or grows_schemas(run.spark)
@@ -199,7 +199,7 @@ def _properties(run: TextRun, log: DeltaLog, question: ShowProperties) -> DataFr
     found = log.snapshot().metadata.configuration
     if question.key is None:
         return property_rows(run.spark, dict(sorted(found.items())))
-    missing = f"Table delta.`{log.table_uri}` does not have property: {question.key}"  # what Spark answers
+    missing = f"Table delta.`{log.table_uri}` does not have property: {question.key}"  # Spark's answer
     return property_rows(run.spark, {question.key: found.get(question.key, missing)})
 
 

@@ -1,4 +1,4 @@
-"""CREATE and REPLACE TABLE, built up column by column as delta-spark's Python class does it."""
+"""A builder for CREATE and REPLACE TABLE, like that of delta-spark's Python class."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IdentityGenerator:
-    """Numbers that writers give to rows: the first one, and the distance from one to the next."""
+    """An identity column's first value, and the step between values."""
 
     start: int = 1
     step: int = 1
@@ -48,16 +48,16 @@ class IdentityGenerator:
 @checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeltaTableBuilder:
-    """Made by ``DeltaTable.create`` and its like; each method gives a builder that knows one thing more.
+    """Made by ``DeltaTable.create`` and the like; each method except ``execute`` returns a new builder with one more setting.
 
     Attributes:
         spark: The session.
         opened: Makes the ``DeltaTable`` of a log.
-        mode: What happens where there is a table.
-        must_exist: Whether there has to be one.
-        new: The table so far.
-        path: Where it lies; None for where the catalog says.
-        name: Its name in the catalog that the environment names.
+        mode: What to do if the table exists.
+        must_exist: Whether the table must exist.
+        new: The table's definition so far.
+        path: Its path; None for the location that the catalog gives.
+        name: Its name in the environment's catalog.
     """
 
     spark: SparkSession
@@ -69,12 +69,12 @@ class DeltaTableBuilder:
     name: TableName | None = None
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
-        """The table's path, as ``delta.`path` ``, or its name in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+        """Set the table's path, as ``delta.`path` ``, or its name in the catalog named by ``AIRFLOW_DELTA_CATALOG``.
 
-        Beside a name, ``location`` says where a new table lies. Default: below the location of its schema.
+        With a name, ``location`` sets where a new table is created; by default below the location of its schema.
 
         Raises:
-            TableNameUnsupportedError: It is a name, and the environment names no catalog.
+            TableNameUnsupportedError: A catalog name is given, but the environment names no catalog.
         """
         if path_or_identifier(identifier) != identifier:
             return replace(self, path=path_in(identifier))
@@ -83,11 +83,11 @@ class DeltaTableBuilder:
         return replace(self, name=TableName.parse(identifier))
 
     def location(self, location: str) -> DeltaTableBuilder:
-        """Where the table lies: a path or URI."""
+        """Set the table's location: a path or URI."""
         return replace(self, path=path_or_identifier(location))
 
     def comment(self, comment: str) -> DeltaTableBuilder:
-        """What people say of the table."""
+        """Set the table's description."""
         return self._with(description=comment)
 
     def addColumn(  # noqa: PLR0917 - as in delta-spark
@@ -102,15 +102,15 @@ class DeltaTableBuilder:
         """Add a column.
 
         Args:
-            colName: Its name.
-            dataType: Spark's type, or its name in SQL.
-            nullable: Whether it may be NULL.
-            generatedAlwaysAs: SQL over other columns that always gives its value, or how it is numbered.
-            generatedByDefaultAs: How it is numbered in rows that come without a number.
-            comment: What people say of it.
+            colName: Name of the column.
+            dataType: Spark type, or its name in SQL.
+            nullable: Whether the column may be NULL.
+            generatedAlwaysAs: SQL over other columns that always gives its value, or an identity generator.
+            generatedByDefaultAs: An identity generator for rows without a value.
+            comment: Description of the column.
 
         Raises:
-            InvalidStatementError: There is no such type, or two ways to make its values.
+            InvalidStatementError: The type does not exist, or values are to be generated in two ways.
         """
         if isinstance(dataType, SparkType):
             column = from_spark(SparkStruct([SparkField(colName, dataType)])).fields[0]
@@ -122,7 +122,7 @@ class DeltaTableBuilder:
         return self._and(_with_values(column, generatedAlwaysAs, generatedByDefaultAs))
 
     def addColumns(self, cols: SparkStruct | list[SparkField]) -> DeltaTableBuilder:
-        """Add columns as a schema has them."""
+        """Add the columns of a schema."""
         return self._and(*from_spark(SparkStruct(list(cols))).fields)
 
     def partitionedBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder:
@@ -138,12 +138,12 @@ class DeltaTableBuilder:
         return self._with(properties={**self.new.properties, key: value})
 
     def execute(self) -> DeltaTable:
-        """Make the table, empty, as one commit; one with a name is published behind it, or there is a ``NotPublishedWarning``.
+        """Create the table, empty, in one commit; a named table is then published, or a ``NotPublishedWarning`` given.
 
         Raises:
-            TableNameTakenError: The name is that of a table elsewhere, or of another format.
-            InvalidStatementError: It has no location, or it has neither columns nor a table to be replaced.
-            TableNotFoundError: There is no table to be replaced.
+            TableNameTakenError: The name belongs to a table elsewhere, or of another format.
+            InvalidStatementError: The location is unknown, or there are neither columns nor a table to replace.
+            TableNotFoundError: The table to be replaced does not exist.
             As ``DeltaLog.create``.
         """
         path, names = self.path, None if self.name is None else NamedTables.of_environment(self.spark)

@@ -1,1 +1,1 @@
-"""VACUUM and checkpoints of tables too large for one machine, shared by Spark's workers."""
+"""VACUUM, checkpoints and file copies of very large tables, distributed over Spark's workers."""

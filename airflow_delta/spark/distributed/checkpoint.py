@@ -1,8 +1,8 @@
-"""A checkpoint that Spark's workers replay and write together, where the log outgrows one process.
+"""Writes a checkpoint with Spark's workers, if the log is too large for one process.
 
 The log is read in pieces, each action goes to the bucket of its file's path, and each bucket is reconciled and written by one
-task: no process holds more than a bucket. What makes the files a checkpoint comes last, so that a job that dies leaves files
-that no reader uses, and the checkpoint before it in force.
+task: no process holds more than a bucket. The part that makes the files a checkpoint is written last, so that a job that dies
+leaves files that no reader uses, and the previous checkpoint stays in use.
 
 Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Action Reconciliation".
 """
@@ -57,10 +57,10 @@ from airflow_delta.spark.spark_features import repartition_by_id
 from airflow_delta.spark.worker_code import map_in_arrow
 
 MANY_ACTIONS_SETTING = "spark.airflow_delta.checkpoint.manyActions"
-"""A setting of the session, or of the cluster: with so many actions a checkpoint is written in Spark."""
+"""Setting of the session or cluster: the number of actions from which on a checkpoint is written with Spark."""
 
 ACTIONS_OF_FILE = 1 << 17
-"""Actions in a sidecar or part, about: a worker that reconciles and writes so many takes less than 500 MiB in all."""
+"""Approximate number of actions in a sidecar or part: a worker needs less than 500 MiB to reconcile and write them."""
 
 _LEAST_PARTS = 2
 
@@ -76,22 +76,22 @@ def checkpoint(
     many: int | None = None,
     actions_of_file: int = ACTIONS_OF_FILE,
 ) -> CheckpointResult:
-    """Write the checkpoint of a version: in Spark where the log outgrows one process, otherwise as ``DeltaLog.checkpoint``.
+    """Write the checkpoint of a version: with Spark if the log is too large for one process, else as ``DeltaLog.checkpoint``.
 
-    In Spark it has many files: sidecars where the table has the feature v2Checkpoint, whatever its policy says, else parts. Who
-    requests the kind ``classic`` gets the one file, written by this process, which also does it where the table's files are out
-    of the workers' reach (Hadoop's filesystems, a package that they lack).
+    With Spark it consists of many files: sidecars if the table has the feature v2Checkpoint, whatever its policy, else parts.
+    If the kind ``classic`` is requested, this process writes a single file; it also does so if the workers cannot access the
+    table's files (Hadoop's filesystems, or a package that they lack).
 
     Args:
         spark: The session.
-        log: Of the table.
+        log: The table's log.
         version: The version; the latest one when None.
-        kind: As of ``DeltaLog.checkpoint``; None is what fits.
-        many: From how many actions on the log outgrows one process; the session's ``MANY_ACTIONS_SETTING`` when None.
-        actions_of_file: About how many actions a file holds, and a task.
+        kind: As of ``DeltaLog.checkpoint``; None is the kind that fits.
+        many: Number of actions from which on Spark is used; the session's ``MANY_ACTIONS_SETTING`` when None.
+        actions_of_file: Approximate number of actions in a file, and in a task.
 
     Raises:
-        InvalidStatementError: The table does not allow this kind, or protects its checkpoints before a later version.
+        InvalidStatementError: The table does not allow this kind, or the version is one whose checkpoints are protected.
         As ``DeltaLog.checkpoint``.
     """
     requested: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
@@ -115,7 +115,7 @@ def _many(spark: SparkSession) -> int:
 
 
 def _is_in_reach(store: LogStore) -> bool:
-    """Whether workers reach the table's files as the driver does."""
+    """Whether workers can access the table's files as the driver does."""
     return scheme_of(store.table_uri) == "file" or ObjectLocation.from_uri(store.table_uri) is not None
 
 
@@ -130,7 +130,7 @@ class _SharedCheckpoint:
         self._actions_of_file = actions_of_file
 
     def check_unprotected(self, version: int) -> None:
-        """Raise ``InvalidStatementError`` where the table, as it is now, takes no checkpoint of a version so old."""
+        """Raise ``InvalidStatementError`` if the version is one whose checkpoints are protected, and none may be added."""
         latest = LogStart.of(self._store)
         if version == latest.segment.version:
             return
@@ -140,7 +140,7 @@ class _SharedCheckpoint:
             raise InvalidStatementError(statement=f"checkpoint of version {version}", detail=detail)
 
     def write(self, start: LogStart) -> CheckpointResult:
-        """Write it; where the checkpoint before it turns out to be broken, from an older one."""
+        """Write the checkpoint; if the previous one turns out to be broken, start from an older one."""
         while True:
             try:
                 return self._written(start)
@@ -171,7 +171,7 @@ class _SharedCheckpoint:
         return head_parts(content, self._files(by_part.unionAll(self._nothing_for(buckets)), buckets, writer))
 
     def _files(self, messages: DataFrame, buckets: int, writer: FileWriter) -> list[dict[str, object]]:
-        """The files, each written by a task of its own, in the order of their buckets."""
+        """The files, each written by its own task, in the order of their buckets."""
         by_bucket = repartition_by_id(messages, buckets, F.col("bucket"))
         with typed_worker_errors():
             files: pa.Table = map_in_arrow(by_bucket, writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
@@ -181,24 +181,24 @@ class _SharedCheckpoint:
         return written
 
     def _check_shared(self, paths: Iterable[str]) -> None:
-        """Raise ``UnsupportedStorageError`` where workers wrote to disks of their own."""
+        """Raise ``UnsupportedStorageError`` if workers wrote to local disks of their own."""
         for path in paths:
             if self._store.status(path) is None:
                 detail = f"{path}, which a worker of Spark wrote, is not there: the path is not the same on every machine"
                 raise UnsupportedStorageError(uri=self._store.table_uri, detail=detail)
 
     def _nothing_for(self, parts: int) -> DataFrame:
-        """A message without actions for each part: one that is left empty must be there, too."""
+        """An empty message for each part, because empty parts must exist, too."""
         nothing = [pa.array(range(parts), pa.int32()), *(pa.nulls(parts, field.type) for field in list(MESSAGES)[1:])]
         return self._spark.createDataFrame(pa.table(nothing, schema=MESSAGES))
 
     def _snapshot(self, start: LogStart) -> Snapshot:
-        """The version, of which all is known but its files."""
+        """The version as a snapshot, complete except for its files."""
         replay = LogReplay(self._store, start.segment, start.header, self._non_file_actions(start))
         return Snapshot(self._store, replay)
 
     def _non_file_actions(self, start: LogStart) -> CommitBatch:
-        """What the commits after the checkpoint say but for files. Raises ``CorruptLogError`` as the core does."""
+        """The non-file actions of the commits after the checkpoint. Raises ``CorruptLogError`` as the core does."""
         if not start.segment.commits:
             return CommitBatch()
         reader = SmallLinesReader(table_uri=self._store.table_uri, storage_options=self._store.storage_options)
@@ -218,14 +218,14 @@ class _SharedCheckpoint:
         )
 
     def _of_pieces(self, pieces: Iterable[LogPiece], actions: int, work: PieceWork, ddl: str) -> DataFrame:
-        """What workers make of the pieces, which hold so many actions."""
+        """The results of workers for the pieces, which contain ``actions`` actions."""
         table = pieces_table(pieces)
         tasks = tasks_of_units(self._spark, len(table), actions * ACTION_BYTES)
         return map_files(self._spark, table, tasks, partial(PerTask, work), ddl)
 
 
 def allowed_kind(kind: CheckpointKind | None, protocol: Protocol) -> CheckpointKind:
-    """The kind of a checkpoint of many files; by default with sidecars where the table knows them, else in parts.
+    """The kind of a checkpoint with many files; by default with sidecars if the table supports them, else in parts.
 
     Raises:
         InvalidStatementError: The table does not allow the kind.

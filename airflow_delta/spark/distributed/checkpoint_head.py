@@ -1,4 +1,4 @@
-"""What makes files of actions a checkpoint: the manifest that names its sidecars, and the hint that leads readers to it.
+"""Turns files of actions into a checkpoint: writes the manifest that lists sidecars, and the hint for readers.
 
 Protocol: PROTOCOL.md, "V2 Checkpoint Table Feature", "Last Checkpoint File".
 """
@@ -28,7 +28,7 @@ File = Mapping[str, Any]
 
 
 def head_parts(content: CheckpointContent, parts: Sequence[File]) -> CheckpointResult:
-    """Point readers to the parts, which are a checkpoint since all of them are there."""
+    """Point readers to the parts, which form a checkpoint once all of them exist."""
     columns = json.loads(schema_json(struct_from_arrow(content.all_columns)))
     result = _result(content, CheckpointKind.MULTI_PART, parts[0]["path"], parts)
     _point_to(content, result, {"parts": len(parts), "checkpointSchema": columns})
@@ -36,7 +36,7 @@ def head_parts(content: CheckpointContent, parts: Sequence[File]) -> CheckpointR
 
 
 def head_sidecars(content: CheckpointContent, kind: CheckpointKind, sidecars: Sequence[File]) -> CheckpointResult:
-    """Write the manifest, with which the sidecars become a checkpoint, and point readers to it."""
+    """Write the manifest, which makes the sidecars a checkpoint, and point readers to it."""
     references = [
         {"path": file["path"].rpartition("/")[2], "sizeInBytes": file["size"], "modificationTime": content.now}
         for file in sidecars

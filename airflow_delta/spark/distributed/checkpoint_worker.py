@@ -1,9 +1,9 @@
-"""The side of a shared checkpoint that runs in Spark's Python workers.
+"""The part of a distributed checkpoint that runs in Spark's Python workers.
 
-File actions are sent to buckets by a hash of their path, so that one worker sees all that the log says of a file, reconciles it
-by the core's own rules, and writes it as the core would.
+File actions are sent to buckets by a hash of their path, so that one worker gets everything that the log says about a file,
+reconciles it by the core's own rules, and writes it as the core would.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ WRITTEN = pa.schema(
         *((name, pa.int64()) for name in ("actions", "files", "table_size", "size")),
     ]
 )
-"""A file of the checkpoint: path below the table's root, rows, live files among them and their bytes, length."""
+"""A file of the checkpoint: path below the table's root, rows, live files among them and their bytes, size of the file."""
 
 LINES_DDL = "version bigint, lines binary"
 LINES = pa.schema([("version", pa.int64()), ("lines", pa.binary())])
 
-_MOST_ROWS, _MOST_BYTES = 1 << 16, 64 << 20  # Actions that wait until they are sent.
-# As the core's writer has it: texts that hardly repeat are not worth a dictionary.
+_MOST_ROWS, _MOST_BYTES = 1 << 16, 64 << 20  # actions that are collected before sending them
+# As in the core's writer: no dictionary for texts that hardly repeat.
 _WITH_DICTIONARY = [
     *(f"add.{name}.key_value.{part}" for name in ("partitionValues", "tags") for part in ("key", "value")),
     "add.clusteringProvider",
@@ -70,10 +70,10 @@ BucketsOf = Callable[[pa.Table], pa.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointedTable:
-    """What a worker must know of the version that becomes a checkpoint.
+    """What a worker must know of the version to be checkpointed.
 
     Attributes:
-        now: Milliseconds since the epoch: older tombstones are left out.
+        now: Milliseconds since the epoch; determines which tombstones have expired.
     """
 
     table_uri: str
@@ -84,24 +84,24 @@ class CheckpointedTable:
     now: int
 
     def store(self) -> LogStore:
-        """The table's files. Raises ``UnsupportedStorageError`` where a package is missing."""
+        """The table's log store. Raises ``UnsupportedStorageError`` if a package is missing."""
         return log_store_for(self.table_uri, self.storage_options)
 
     def content(self, changes: FileChanges) -> CheckpointContent:
-        """What the checkpoint says of these files."""
+        """The content of the checkpoint for these files."""
         store = self.store()
         replay = _BucketReplay(store, self, changes)
         return CheckpointContent.from_snapshot(Snapshot(store, replay), self.now)
 
 
 class _BucketReplay(LogReplay):
-    """The version as if its log were about the files of one bucket only."""
+    """A replay of the version as if its log only contained the files of one bucket."""
 
     def __init__(self, store: LogStore, table: CheckpointedTable, changes: FileChanges) -> None:
         segment = LogSegment(
             table=table.table_uri,
             version=table.version,
-            checkpoint=Checkpoint(version=table.version, files=()),  # the one that is being written
+            checkpoint=Checkpoint(version=table.version, files=()),  # the one to be written
             commits={},
             commit_of_version=None,
         )
@@ -118,7 +118,7 @@ class _BucketReplay(LogReplay):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallLinesReader:
-    """Reads from commits what is about no file: one row of lines for each."""
+    """Reads the non-file actions of commits: one row of lines for each commit."""
 
     table_uri: str
     storage_options: Mapping[str, Any] = field(repr=False)
@@ -132,7 +132,7 @@ class SmallLinesReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionShuffler:
-    """Reads pieces of the log and sends each action to the bucket of its file, whatever its deletion vector."""
+    """Reads pieces of the log and sends each action to the bucket of its file's path, whatever its deletion vector."""
 
     table: CheckpointedTable
     buckets: int
@@ -149,7 +149,7 @@ class ActionShuffler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartShuffler:
-    """Reconciles a bucket and sends what is left to the part that the protocol says: by path and deletion vector."""
+    """Reconciles a bucket and sends the rest to the parts that the protocol requires: by path and deletion vector."""
 
     table: CheckpointedTable
     parts: int
@@ -174,8 +174,8 @@ class FileWriter:
     """Writes the actions of a bucket as a sidecar, or as a part of a checkpoint.
 
     Attributes:
-        parts: How many there are; None for sidecars.
-        small: All but the file actions, which one of the parts holds.
+        parts: Number of parts; None for sidecars.
+        small: All non-file actions, which one of the parts contains.
     """
 
     table: CheckpointedTable
@@ -207,7 +207,7 @@ class FileWriter:
 
 
 def messages(actions: Iterable[pa.Table], buckets_of: BucketsOf) -> Iterator[pa.RecordBatch]:
-    """The actions (``ADDS`` or ``REMOVES``) as ``MESSAGES``, in their order for each bucket."""
+    """The actions (``ADDS`` or ``REMOVES``) as ``MESSAGES``, in order within each bucket."""
     position = 0
     pending: dict[bool, list[pa.Table]] = {False: [], True: []}
     for piece in actions:
@@ -228,7 +228,7 @@ def _sent(pieces: list[pa.Table], buckets_of: BucketsOf, position: int, *, is_ad
     if not len(actions):
         return
     buckets = buckets_of(actions)
-    order = pc.array_sort_indices(buckets)  # stable: of one bucket the order stays
+    order = pc.array_sort_indices(buckets)  # stable, so that the order within a bucket is kept
     runs = pc.run_end_encode(buckets.take(order))
     actions, start = actions.take(order), 0
     for bucket, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
@@ -238,7 +238,7 @@ def _sent(pieces: list[pa.Table], buckets_of: BucketsOf, position: int, *, is_ad
 
 
 def reconciled(table: CheckpointedTable, batches: Iterable[pa.RecordBatch]) -> tuple[int | None, FileChanges]:
-    """The bucket of these messages and what is left of its actions; no bucket where there is no message.
+    """The bucket of these messages, and the reconciled actions; no bucket if there is no message.
 
     Raises:
         CorruptLogError: Two live files share a path.
@@ -264,7 +264,7 @@ def reconciled(table: CheckpointedTable, batches: Iterable[pa.RecordBatch]) -> t
 
 
 def deletion_vector_ids(files: pa.Table) -> pa.Array:
-    """Unique ids of the deletion vectors, null where a file has none. Protocol: PROTOCOL.md, "Derived Fields"."""
+    """Unique ids of the deletion vectors; null for a file without one. Protocol: PROTOCOL.md, "Derived Fields"."""
     descriptors = files["deletion_vector"].combine_chunks()
     storage, place, offset = (pc.struct_field(descriptors, name) for name in ("storage_type", "path_or_inline_dv", "offset"))
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
@@ -272,7 +272,7 @@ def deletion_vector_ids(files: pa.Table) -> pa.Array:
 
 
 def write_parquet(content: CheckpointContent, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> dict[str, Any]:
-    """Write a file of a checkpoint, whole or not at all, a row group for each piece; return its columns of ``WRITTEN``."""
+    """Write a file of a checkpoint atomically, with a row group for each piece; returns its columns of ``WRITTEN``."""
     actions = files = table_size = 0
     options = {"store_schema": False, "use_dictionary": _WITH_DICTIONARY, "compression": content.codec}
     with content.snapshot.store.open_output(path) as stream:
@@ -299,6 +299,6 @@ def _widened(piece: pa.Table, columns: pa.Schema) -> pa.Table:
 
 
 def _part_of_non_file_actions(parts: int) -> int:
-    """Where Spark's hash puts what is about no file, as the core does."""
+    """The part that gets the non-file actions by Spark's hash, as in the core."""
     nothing = pa.nulls(1, pa.string())
     return int(part_numbers(nothing, nothing, parts)[0].as_py())

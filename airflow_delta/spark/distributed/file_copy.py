@@ -1,4 +1,4 @@
-"""A file copier on Spark: workers share the files by their bytes, which do not pass through the driver."""
+"""A file copier on Spark: workers share the files by size; the content does not pass through the driver."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from airflow_delta.spark.io.worker_values import typed_worker_errors
 
 
 class SparkFileCopier:
-    """Copies in Spark's Python workers, which reach both storages through Arrow."""
+    """Copies in Spark's Python workers, which access both storages with Arrow."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def copy(self, source: LogStore, target: LogStore, folder: str, files: pa.Table) -> pa.Table:
-        """Copy the files, and answer with the copies: see ``FileCopier``.
+        """Copy the files; returns the copies: see ``FileCopier``.
 
         Raises:
-            UnsupportedStorageError: Workers do not reach one of the storages.
+            UnsupportedStorageError: Workers cannot access one of the storages.
         """
         worker = CopyWorker(
             source_uri=source.table_uri,
@@ -46,10 +46,10 @@ class SparkFileCopier:
 
 
 def _filesystems(store: LogStore) -> TableFilesystems:
-    """How workers reach the table's files.
+    """The filesystems by which workers access the table's files.
 
     Raises:
-        UnsupportedStorageError: They do not: only this process does, or Hadoop.
+        UnsupportedStorageError: They cannot: only this process can, or only Hadoop.
     """
     filesystems = TableFilesystems(hadoop_uri(store.table_uri), store.storage_options)
     try:

@@ -1,6 +1,6 @@
-"""The side of a shared copy that runs in Spark's Python workers.
+"""The part of a distributed copy that runs in Spark's Python workers.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_delta.core.storage.table_filesystems import TableFilesystems
 
 COPIED_DDL = "path string, name string, size bigint"
 
-_THREADS = 4  # small files are mostly waited for
+_THREADS = 4  # small files mostly mean waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +24,11 @@ class CopyWorker:
     """Copies files of one table below the root of another.
 
     Attributes:
-        source_uri: The table whose files they are, for errors.
-        locate: Finds them.
-        target_uri: The table that gets the copies, for errors.
-        target: Its filesystems.
-        folder: Where the copies go, below its root.
+        source_uri: URI of the source table, for errors.
+        locate: Resolves paths of the source's log.
+        target_uri: URI of the target table, for errors.
+        target: The target's filesystems.
+        folder: Folder of the copies, below the target's root.
     """
 
     source_uri: str

@@ -1,6 +1,6 @@
-"""Pieces of a log, each read by one Python worker of Spark: file actions as columns, never more than some megabytes at once.
+"""Pieces of a log, each read by one Python worker: file actions as columns, never more than a few megabytes at once.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from airflow_delta.core.storage.log_store import LogStore
 ADDS, REMOVES = ADD_FILE.append(VERSION), REMOVE_FILE.append(VERSION)
 
 _BLOCK = 32 << 20
-_BY_SIZE = pa.schema([ADD_FILE.field("size")])  # a column that is cheap to read
+_BY_SIZE = pa.schema([ADD_FILE.field("size")])  # any column that is cheap to read
 _LARGE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":', b'{"commitInfo":')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPiece:
-    """A file of the log, or some of the actions in a Parquet file.
+    """A file of the log, or a range of the actions in a Parquet file.
 
     Attributes:
-        path: Below the table's root.
-        version: Its actions are of this version.
-        start: Of the file actions of each kind the first, counted from 0.
-        stop: Of the file actions of each kind the one behind the last; -1 for a file that is read as a whole.
+        path: Path below the table's root.
+        version: The version of its actions.
+        start: Index of the first file action of each kind, from 0.
+        stop: Index after the last file action of each kind; -1 for a file that is read as a whole.
     """
 
     path: str
@@ -43,15 +43,15 @@ class LogPiece:
     stop: int = -1
 
     def actions(self, store: LogStore) -> Iterator[pa.Table]:
-        """The file actions, columns ``ADDS`` or ``REMOVES``, in the order of the file as far as they are of one kind.
+        """The file actions, columns ``ADDS`` or ``REMOVES``; actions of the same kind in the order of the file.
 
         Raises:
-            CorruptLogError: The file is missing or not what its name says, or an action is not what the protocol says.
+            CorruptLogError: The file is missing or has invalid content, or an action violates the protocol.
         """
         return self._of_json(store) if self.path.endswith(".json") else self._of_parquet(store)
 
     def small_lines(self, store: LogStore) -> bytes:
-        """The lines of a commit that are about no file. Raises ``LogGapError``."""
+        """The lines of a commit with non-file actions. Raises ``LogGapError``."""
         return b"\n".join(
             line for lines in self._blocks(store) for line in lines.split(b"\n") if line and not line.startswith(_LARGE_ACTIONS)
         )
@@ -80,7 +80,7 @@ class LogPiece:
 
 
 class _Range:
-    """Chooses rows by their number, counting as they come."""
+    """Selects rows by their index, counting them as they arrive."""
 
     def __init__(self, start: int, stop: int) -> None:
         self._start, self._stop, self._seen = start, stop, 0
@@ -94,7 +94,7 @@ class _Range:
 
 
 def whole_lines(stream: BinaryIO, size: int) -> Iterator[bytes]:
-    """The content in blocks of about ``size`` bytes that end between two lines; a line that is longer is a block."""
+    """The content in blocks of about ``size`` bytes that end between two lines; a longer line is a block of its own."""
     pending: list[bytes] = []
     while block := stream.read(size):
         head, newline, tail = block.rpartition(b"\n")
@@ -108,7 +108,7 @@ def whole_lines(stream: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def pieces_table(pieces: Iterable[LogPiece]) -> pa.Table:
-    """The pieces as rows, which Spark gives to its workers."""
+    """The pieces as rows, which Spark distributes to its workers."""
     columns = zip(*map(astuple, pieces), strict=True)
     kinds = (pa.string(), pa.int64(), pa.int64(), pa.int64())
     return pa.table(
@@ -117,5 +117,5 @@ def pieces_table(pieces: Iterable[LogPiece]) -> pa.Table:
 
 
 def pieces_of(rows: pa.Table) -> Iterator[LogPiece]:
-    """The pieces of these rows."""
+    """The pieces in these rows."""
     return (LogPiece(**row) for row in rows.to_pylist())

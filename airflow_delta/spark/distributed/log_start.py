@@ -1,4 +1,4 @@
-"""Where the replay of a version begins, and whether one process should do it; decided without reading file actions."""
+"""Where the replay of a version begins, and whether one process should do it; determined without reading file actions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.spark.distributed.log_pieces import LogPiece
 
 MANY_ACTIONS = 20_000_000
-"""With so many actions a checkpoint is written in Spark.
+"""Number of actions from which on a checkpoint is written with Spark.
 
-One process writes some 1.5 million actions in a second, those of a checkpoint in pieces that it forgets: up to here it needs
-a quarter of a minute. But tombstones, and all that came since the checkpoint, it holds at once.
+One process writes about 1.5 million actions per second, reading those of the checkpoint piece by piece: this many take about 15
+seconds. But tombstones, and everything since the checkpoint, must be held in memory at once.
 """
 
 _BYTES_HELD_AS_AN_ACTION = 100
@@ -29,15 +29,15 @@ _READERS = 16
 
 
 def outgrows_one_process(*, rows: int, commit_bytes: int, many: int = MANY_ACTIONS) -> bool:
-    """Whether the replay of a log should be shared.
+    """Whether the replay of a log should be distributed.
 
-    An action of a commit, some 500 bytes of JSON, counts as five of a checkpoint: one process parses and holds all commits at
-    once. So 20 million actions of a checkpoint count as many as 2 GB of commits.
+    An action in a commit, about 500 bytes of JSON, counts as five actions of a checkpoint, as one process parses and holds all
+    commits at once. So 20 million actions of a checkpoint count as much as 2 GB of commits.
 
     Args:
         rows: Actions in the checkpoint.
-        commit_bytes: Length of the commits since.
-        many: From how many actions on.
+        commit_bytes: Total size of the commits since, in bytes.
+        many: The number of actions from which on the replay should be distributed.
     """
     return rows + commit_bytes // _BYTES_HELD_AS_AN_ACTION >= many
 
@@ -48,8 +48,8 @@ class LogStart:
 
     Attributes:
         segment: The files.
-        header: Of its checkpoint; None where there is none.
-        rows: Actions in each Parquet file of the checkpoint, sidecars included, by path.
+        header: Header of the checkpoint; None without a checkpoint.
+        rows: Number of actions in each Parquet file of the checkpoint, including sidecars, by path.
         broken: Unreadable checkpoints, which were skipped.
     """
 
@@ -60,11 +60,11 @@ class LogStart:
 
     @classmethod
     def of(cls, store: LogStore, version: int | None = None, *, broken: Collection[Checkpoint] = ()) -> LogStart:
-        """The start of ``version`` (the latest one when None), from an older checkpoint where the newest is broken.
+        """The start of ``version`` (the latest one when None), from an older checkpoint if the newest is broken.
 
         Raises:
             TableNotFoundError: There is no table.
-            VersionNotFoundError: The log does not reach from a start to ``version``.
+            VersionNotFoundError: ``version`` cannot be rebuilt: it does not exist, or files that it needs were cleaned up.
             CorruptLogError: No checkpoint can be read, or a commit is missing.
         """
         found = list(broken)
@@ -87,25 +87,25 @@ class LogStart:
 
     @property
     def commit_bytes(self) -> int:
-        """Length of the commits after the checkpoint."""
+        """Total size of the commits after the checkpoint, in bytes."""
         return sum(status.size for status in self.segment.commits.values())
 
     @property
     def actions(self) -> int:
-        """How many actions there are, about; those that others cancel are counted, too."""
+        """Approximate number of actions, including those that others cancel."""
         return sum(self.rows.values()) + self.commit_bytes // _BYTES_OF_AN_ACTION
 
     def outgrows_one_process(self, many: int = MANY_ACTIONS) -> bool:
-        """Whether the replay should be shared; see the function of this name."""
+        """Whether the replay should be distributed; see the function of this name."""
         return outgrows_one_process(rows=sum(self.rows.values()), commit_bytes=self.commit_bytes, many=many)
 
     def commits(self) -> Iterator[LogPiece]:
-        """The commits after the checkpoint, a piece each: the lines of a commit have an order."""
+        """The commits after the checkpoint, one piece each, as the lines of a commit are ordered."""
         for version, status in self.segment.commits.items():
             yield LogPiece(path=status.path, version=version)
 
     def pieces(self) -> Iterator[LogPiece]:
-        """All that is to be read, in pieces for many readers: a large Parquet file is more than one."""
+        """Everything to be read, in pieces for many readers; a large Parquet file is split into several pieces."""
         checkpoint = self.segment.checkpoint
         if checkpoint:
             for status in checkpoint.files:
@@ -120,7 +120,7 @@ class LogStart:
         """The start of the same version from an older checkpoint.
 
         Raises:
-            CorruptLogError: ``error`` itself, where the checkpoint is not the cause, or where no other start exists.
+            CorruptLogError: ``error`` itself, if the checkpoint is not its cause, or if there is no other start.
         """
         checkpoint = self.segment.checkpoint
         if checkpoint is None or error.file not in {*self.rows, *(status.path for status in checkpoint.files)}:

@@ -1,4 +1,4 @@
-"""A vacuum executor on Spark: workers share the listing and the deletion; the core decides which files are deleted."""
+"""A vacuum executor on Spark: workers share listing and deletion; the core decides which files to delete."""
 
 from __future__ import annotations
 
@@ -27,33 +27,34 @@ from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.session import cores
 
 MANY_FILES = 100_000
-"""So many files are worth a Spark job: a listing page of an object store holds a thousand, and takes a tenth of a second."""
+"""Files for which a Spark job pays off: a page of a listing has a thousand files, and takes a tenth of a second."""
 
 _MOST_LEVELS = 4
 _THREADS = 16
 
 
 class SparkVacuumExecutor:
-    """Lists and deletes in Spark tasks where the table is large and lies in an object store; elsewhere in this process.
+    """Lists and deletes in Spark tasks if the table is large and in an object store; otherwise in this process.
 
-    A disk is not faster with many readers, and workers may see another one. Hadoop's filesystems are the driver's alone.
+    A disk is no faster with many readers, and workers may have different disks. Only the driver can access Hadoop's
+    filesystems.
     """
 
     def __init__(self, spark: SparkSession, *, many: int = MANY_FILES) -> None:
-        """``many``: with fewer files (live ones, for the listing; files to delete, for the deletion) this process does it."""
+        """``many``: with fewer files (live files for listing, files to delete for deletion) this process does the work."""
         self._spark = spark
         self._many = many
         self._local = LocalVacuumExecutor()
 
     def list_files(self, snapshot: Snapshot) -> pa.Table:
-        """Every file below the root; each task lists some directories with all that is in them."""
+        """Every file below the root; each task lists several directories recursively."""
         store = snapshot.store
         live = len(snapshot.files(columns=["size"]))
         if not self._is_shared(store, live):
             return self._local.list_files(snapshot)
         filesystems = TableFilesystems(hadoop_uri(store.table_uri), store.storage_options)
         filesystem, root = filesystems()
-        if isinstance(filesystem, pafs.PyFileSystem):  # fsspec's: Arrow learns no times from it, and workers may lack it
+        if isinstance(filesystem, pafs.PyFileSystem):  # fsspec's: it gives Arrow no modification times, and workers may lack it
             return self._local.list_files(snapshot)
         tasks = task_count(live * LISTED_FILE_BYTES, live, cores(self._spark))
         files, directories = shared_directories(filesystem, root, tasks)
@@ -69,11 +70,11 @@ class SparkVacuumExecutor:
         return pa.concat_tables(pieces)
 
     def delete(self, store: LogStore, paths: pa.Array) -> None:
-        """Delete the files by requests of many; this process does it where the workers lack the package of the storage.
+        """Delete the files, many per request; in this process if workers lack the storage's package.
 
         Raises:
-            VacuumIncompleteError: Some are left.
-            StorageAccessError: The storage refuses to delete any.
+            VacuumIncompleteError: Some files were not deleted.
+            StorageAccessError: The storage denies deleting any file.
         """
         if not self._is_shared(store, len(paths)):
             self._local.delete(store, paths)
@@ -94,12 +95,12 @@ class SparkVacuumExecutor:
 
 
 def shared_directories(filesystem: pafs.FileSystem, root: str, wanted: int) -> tuple[list[pafs.FileInfo], list[str]]:
-    """Directories below the root that together hold all files but those that were met on the way, which come first.
+    """Directories below the root that together contain all files, except those found during the search, which come first.
 
     Args:
-        filesystem: Where the table lies.
-        root: Its directory.
-        wanted: With so many directories the search for more stops.
+        filesystem: The table's filesystem.
+        root: The table's directory.
+        wanted: Number of directories at which the search stops.
     """
 
     def look_into(directory: str) -> Iterable[pafs.FileInfo]:

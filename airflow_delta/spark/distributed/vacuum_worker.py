@@ -1,6 +1,6 @@
-"""The side of a shared vacuum that runs in Spark's Python workers.
+"""The part of a distributed vacuum that runs in Spark's Python workers.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from airflow_delta.core.storage.table_filesystems import TableFilesystems
 
 LISTED_DDL = "path string, size bigint, modification_time bigint"
 FAILED = pa.schema([("example", pa.string()), ("number", pa.int64()), ("detail", pa.string()), ("is_refused", pa.bool_())])
-"""One row per request that failed: ``FailedDelete``."""
+"""One row for each failed request: ``FailedDelete``."""
 FAILED_DDL = "example string, number bigint, detail string, is_refused boolean"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lister:
-    """Lists directories of a table, named relative to its root, with all that is in them."""
+    """Lists directories of a table recursively, given relative to its root."""
 
     filesystems: TableFilesystems
 
@@ -39,7 +39,7 @@ class Lister:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleter:
-    """Deletes files of a table, named relative to its root; raises ``UnsupportedStorageError`` where a package is missing."""
+    """Deletes files of a table, given relative to its root; raises ``UnsupportedStorageError`` if a package is missing."""
 
     table_uri: str
     storage_options: Mapping[str, Any] = field(repr=False)
@@ -51,7 +51,7 @@ class Deleter:
 
 
 def listed(found: Iterable[pafs.FileInfo], root: str) -> pa.RecordBatch:
-    """The files among these as ``LISTED_FILE``, relative to the root."""
+    """The files (not directories) among these as ``LISTED_FILE``, relative to the root."""
     files = [entry for entry in found if entry.type == pafs.FileType.File]
     columns = [
         [file.path.removeprefix(f"{root}/") for file in files],

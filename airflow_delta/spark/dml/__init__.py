@@ -1,1 +1,1 @@
-"""Statements that change rows of a table: which rows, their new values, and the rewritten files."""
+"""DELETE, UPDATE and MERGE: finds the rows to change, computes their new values, and rewrites files."""

@@ -25,7 +25,7 @@ from airflow_delta.spark.statement.conform import repeated_names
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """The target as expressions see it, without rows."""
+    """An empty DataFrame with the target's columns, to analyze expressions."""
     return spark.createDataFrame([], to_spark(schema)).alias(TARGET)
 
 
@@ -39,21 +39,21 @@ def analyze(
     missing_as_null: bool = False,
     table: str,
 ) -> BoundClauses:
-    """The clauses with the types of their values, if every expression means something and fits its column.
+    """Analyze the clauses; returns them with the types of their values, if every expression is valid and fits its column.
 
     Args:
-        clauses: Bound to the target.
-        schema: The target's.
-        matched: What the clauses about rows of the target see.
-        inserted: What inserts see: the rows of the source.
-        not_matched_by_source: What clauses about target rows without match see: the rows of the target.
-        missing_as_null: Whether members that a value lacks are no difference.
-        table: URI of the target, for the error.
+        clauses: The clauses, bound to the target.
+        schema: The target's schema.
+        matched: The columns visible to clauses on matched target rows.
+        inserted: The columns visible to inserts: those of the source.
+        not_matched_by_source: The columns visible to clauses on target rows without match: those of the target.
+        missing_as_null: Whether struct fields missing in a value are allowed.
+        table: URI of the target, for errors.
 
     Raises:
-        SchemaMismatchError: With every value that cannot be computed or does not fit its column.
-        TableRuleUnreadableError: A default of the table means nothing to Spark.
-        AnalysisException: Spark cannot analyze a condition; its text gives the reason.
+        SchemaMismatchError: Some values are invalid or do not fit their column; the error lists all of them.
+        TableRuleUnreadableError: A default of the table is not valid Spark SQL.
+        AnalysisException: Spark cannot analyze a condition; the message says why.
     """
     _check_defaults(matched, schema, table)
     of_the_source = {} if inserted is None else _plain_columns(from_spark(inserted.schema))
@@ -93,15 +93,15 @@ def analyze(
 
 
 def _plain_columns(source: StructType) -> Mapping[str, StructField]:
-    """The columns of the source by the texts that are no more than one of them: what these give is known without Spark."""
+    """The source's columns by texts that only name one of them; these need no analysis by Spark."""
     unique = Counter(map(name_key, source.names))
     return {of_source(field.name): field for field in source.fields if unique[name_key(field.name)] == 1}
 
 
 def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructField | str]:
-    """For each column the value that it is to get, with its type, or why Spark refuses it.
+    """The type of each column's new value, or Spark's error message for it.
 
-    All are analyzed at once, which costs as much as one does; only where one is wrong each alone, to find which.
+    All values are analyzed together, which costs as much as analyzing one; only if that fails, one by one to find which.
     """
 
     def with_types(names: Iterable[str]) -> dict[str, StructField]:
@@ -122,7 +122,7 @@ def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructFie
 
 
 def _advice(text: str, error: AnalysisException) -> str:
-    """What to write where a word that should be a text was taken for a column."""
+    """Advice for the case that a string without quotes was taken for a column."""
     is_unknown_word = text.isidentifier() and (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
     return f"; a value is SQL, in which the text {text} stands in quotes: \"'{text}'\"" if is_unknown_word else ""
 

@@ -1,4 +1,4 @@
-"""Applies decisions about rows: the files that a commit adds and removes."""
+"""Turns decisions about rows into the files that a commit adds and removes."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class AppliedChanges:
     """The files of a statement, written but not committed.
 
     Attributes:
-        adds: New files, ``ADD_FILE``.
+        adds: Files to add, ``ADD_FILE``.
         removes: The files that they replace, ``REMOVE_FILE``.
-        changes: Change data files, ``CHANGE_FILE``; none where adds and removes suffice.
-        new_files: How many of the adds are new; the others are old files with another deletion vector.
-        removed_files: How many files are removed, rather than added again with another deletion vector.
-        copied: Rows copied from the old files unchanged.
+        changes: Change data files, ``CHANGE_FILE``; empty if adds and removes suffice.
+        new_files: Number of adds that are new files; the others are existing files with another deletion vector.
+        removed_files: Number of files that are removed, rather than added again with another deletion vector.
+        copied: Rows copied unchanged from old files.
         written: Rows in the new files.
         deletion_vectors_added: Deletion vectors written.
-        deletion_vectors_removed: Deletion vectors that the touched files had.
+        deletion_vectors_removed: Deletion vectors that the affected files had.
         deletion_vectors_updated: Files whose deletion vector replaces an earlier one.
     """
 
@@ -69,21 +69,21 @@ class AppliedChanges:
 
     @property
     def bytes_added(self) -> int:
-        """Size of the new files."""
+        """Size of the new files, in bytes."""
         return pc.sum(self.adds["size"]).as_py() or 0
 
     @property
     def bytes_removed(self) -> int:
-        """Size of the old ones."""
+        """Size of the removed files, in bytes."""
         return pc.sum(self.removes["size"]).as_py() or 0
 
 
 def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingArea, clock: Clock) -> AppliedChanges:
-    """Write the files that hold the changed rows.
+    """Write the files with the changed rows.
 
     Raises:
-        ConstraintViolatedError: NULL in a column that is NOT NULL.
-        StagedFilesError: Not as many rows were written as should have been.
+        ConstraintViolatedError: A NOT NULL column contains NULL.
+        StagedFilesError: The number of rows written is not the expected one.
     """
     touched = staged.snapshot.completed(staged.candidates.take(effects.touched_files))
     marks_rows = uses_deletion_vectors(staged.snapshot)
@@ -92,7 +92,7 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
             "%s %s (%s)", "Marking rows of" if marks_rows else "Rewriting", counted(len(touched), "file"), size_of(touched)
         )
     records = _records(staged, effects, touched, marks_rows=marks_rows)
-    # Updated rows that are not written in the place of their file: they have all their columns, and take their ids along.
+    # Updated rows that are not written in place of their file: they have all their columns, and keep their row ids.
     elsewhere = staged.of(ClauseKind.UPDATE) if marks_rows else F.col(MOVED)
     new_rows = effects.inserted + (effects.updated if marks_rows else effects.moved)
     tasks = task_count(new_rows * effects.row_bytes, new_rows, 1)
@@ -122,8 +122,8 @@ def apply_deletion_vectors(touched: pa.Table, marked: pa.Table, clock: Clock) ->
 
     Args:
         touched: The files (``ADD_FILE``) with such rows.
-        marked: Those that keep rows, with their new deletion vectors.
-        clock: Gives the time of the removes.
+        marked: Those of them that keep rows, with their new deletion vectors.
+        clock: Gives the deletion time of the removes.
     """
     return AppliedChanges(
         adds=marked,
@@ -147,7 +147,7 @@ def _deletion_vector_counts(touched: pa.Table, marked: pa.Table) -> dict[str, in
 
 
 def _records(staged: StagedChanges, effects: RowEffects, touched: pa.Table, *, marks_rows: bool) -> bool:
-    """Whether the commit needs change data files: deletion vectors record deleted rows, removed files all of their rows."""
+    """Whether change data files are needed: not for rows deleted by deletion vectors, or with their whole file."""
     if not records_changes(staged.snapshot):
         return False
     return bool(effects.updated) or (not marks_rows and keep_rows(touched, effects.deleted_by_file))
@@ -160,11 +160,11 @@ def check_new_rows(
     views: Mapping[str, DataFrame],
     reads: TargetReads,
 ) -> None:
-    """Check the expectations on the rows that are inserted, and on the new values of those that are updated.
+    """Check the expectations on inserted rows, and on updated rows with their new values.
 
     Raises:
-        ExpectationFailedError: One does not hold.
-        ExpectationUnreadableError: One is no SQL on these rows.
+        ExpectationFailedError: An expectation does not hold.
+        ExpectationUnreadableError: An expectation is not valid SQL on these rows.
     """
     if not expectations:
         return
@@ -177,7 +177,7 @@ def check_new_rows(
 
 
 def _mark_deleted(staged: StagedChanges, effects: RowEffects, touched: pa.Table, staging: StagingArea) -> pa.Table:
-    """The touched files (``ADD_FILE``) with deletion vectors that also mark the deleted rows; none that keeps no row."""
+    """The affected files (``ADD_FILE``), less those that become empty, with deletion vectors of all deleted rows."""
     if not len(effects.touched_files):
         return NO_ADDS
     deleted = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(FILE, POSITION)
@@ -199,16 +199,16 @@ def _rewrite(
     writes: bool,
     records: bool,
 ) -> Rewritten:
-    """Stream the touched files against the changes of their rows.
+    """Rewrite the affected files, joining their rows with the changes of these.
 
     Args:
-        staged: What happens to which row.
-        effects: How often.
-        staging: Where files go.
+        staged: The change of each row.
+        effects: Counts of the changes.
+        staging: Where new files are written.
         clock: Gives their time.
-        elsewhere: Whether an updated row is written elsewhere.
-        writes: Whether they are written anew, without the rows that go and with those that change in their place.
-        records: Whether what changes is written, but for the new values of rows that are written elsewhere.
+        elsewhere: Whether an updated row is written to another file.
+        writes: Whether to write the files anew, without deleted rows, and with updated rows in place.
+        records: Whether to write change data, except for the new values of rows that are written to another file.
     """
     if not len(effects.touched_files) or not (writes or records):
         return Rewritten()
@@ -245,7 +245,7 @@ def _rewrite(
 
 
 def _changes_here(staged: StagedChanges, rows: pa.Table, new_values: Sequence[str]) -> pa.Table:
-    """What happens to rows in the files that they lie in, of rows that this process holds."""
+    """The changes of rows in their files, for rows that this process holds."""
     changed = rows.filter(staged.clauses.are_of(rows[CLAUSE_INDEX], ClauseKind.UPDATE, ClauseKind.DELETE))
     drops = pc.or_(staged.clauses.are_of(changed[CLAUSE_INDEX], ClauseKind.DELETE), changed[MOVED])
     marks = {OUTPUT: changed[FILE], ROW: changed[POSITION], DROP: drops}
@@ -253,16 +253,16 @@ def _changes_here(staged: StagedChanges, rows: pa.Table, new_values: Sequence[st
 
 
 def _new_rows_here(staged: StagedChanges, rows: pa.Table, *, marks_rows: bool) -> pa.Table:
-    """The rows that go into files of their own, of rows that this process holds: as ``new`` of ``apply_changes``."""
+    """The rows to be written to files of their own, for rows that this process holds: as ``new`` in ``apply_changes``."""
     clauses, index = staged.clauses, rows[CLAUSE_INDEX]
     elsewhere = clauses.are_of(index, ClauseKind.UPDATE) if marks_rows else rows[MOVED]
     return rows.filter(pc.or_(clauses.are_of(index, ClauseKind.INSERT), elsewhere))
 
 
 def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int, held: pa.Table | None) -> StagedRows:
-    """Write these staged rows, complete and about so many bytes, into files of their own; updated ones with their ids.
+    """Write these complete staged rows, of about ``size`` bytes, to files of their own; updated rows keep their ids.
 
-    ``held`` are the same rows, where this process holds them.
+    ``held`` are the same rows, if this process holds them.
     """
     metadata = staged.snapshot.metadata
     carried = row_id_column(metadata) if staged.has_row_ids else StructType(())
@@ -276,7 +276,7 @@ def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: in
 
 
 def _write_new_row_changes(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int) -> pa.Table:
-    """Write change data: these staged rows, of about so many bytes, are inserted, or the new values of an updated row."""
+    """Write change data for these staged rows, of about ``size`` bytes: inserts, and new values of updated rows."""
     kind = F.when(staged.of(ClauseKind.INSERT), INSERT).otherwise(UPDATE_POSTIMAGE).alias(CHANGE_TYPE)
     rows = new.select(*map(quoted, staged.snapshot.schema.names), kind)
     return write_change_rows(rows, staging, staged.snapshot.metadata, size=size)

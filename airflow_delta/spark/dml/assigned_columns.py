@@ -1,7 +1,7 @@
-"""What a clause assigns: columns of the table, and members of structs one by one.
+"""The assignments of a clause: to columns of the table, or to single fields of structs.
 
-Assignments to members become one value of their column, in which all other members are as they were. A struct that is NULL
-thereby becomes one in which only the assigned members have values, as in Delta (``UpdateExpressionsSupport``).
+Assignments to fields are combined to one value of their column, in which all other fields keep their values. A struct that is
+NULL thereby becomes one in which only the assigned fields have values, as in Delta (``UpdateExpressionsSupport``).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class _Assignment:
     """One assignment of the statement.
 
     Attributes:
-        name: What is assigned, as the user spells it.
-        path: Likewise as the schema spells it: a column, or a member of a struct.
+        name: The assigned name, as the user spells it.
+        path: The column or nested field, as the schema spells it.
         text: SQL of the value.
     """
 
@@ -42,14 +42,14 @@ def assigned_columns(
     former: StructType | None = None,
     is_insert: bool = False,
 ) -> dict[str, str]:
-    """SQL of the new value of each column that is assigned, or of which a member is; by its name as the schema spells it.
+    """SQL of the new value of each column that is assigned as a whole or in part, by its name in the schema.
 
     Args:
-        assignments: Column, or path of a member, to SQL; in any case, with backticks around names that hold dots.
-        schema: The target's.
+        assignments: SQL by column or path of a nested field; names in any case, with backticks around those that contain dots.
+        schema: The target's schema.
         differences: Gets a line for each assignment that is not possible.
-        former: The target's before schema evolution; None without it.
-        is_insert: Whether there is no row whose other members could be kept, so that members cannot be assigned alone.
+        former: The target's schema before schema evolution; None without it.
+        is_insert: Whether there is no existing row whose other fields could be kept, so that single fields cannot be assigned.
     """
     by_column: dict[str, list[_Assignment]] = {}
     for assignment in _found(assignments, schema, differences, is_insert=is_insert):
@@ -87,7 +87,7 @@ def _found(
 
 
 def _path(name: str, schema: StructType) -> ColumnPath:
-    """The path that is meant, as the schema spells it. Raises ``Refusal`` where it is none, or might be two."""
+    """The path that is meant, as the schema spells it. Raises ``Refusal`` if it does not exist, or is ambiguous."""
     behind = unqualified_target(name)
     if behind is None:
         return _unqualified_path(name, schema)
@@ -104,7 +104,7 @@ def _path(name: str, schema: StructType) -> ColumnPath:
 
 
 def _member_of_target(name: str, schema: StructType) -> ColumnPath | None:
-    """The path as a member of the table's own column ``target``; None when there is no such member."""
+    """The path inside of the table's own column ``target``; None if there is no such field."""
     try:
         return _spelled(parse_path(name), schema)
     except Refusal:
@@ -144,13 +144,14 @@ def _spelled(parts: ColumnPath, schema: StructType) -> ColumnPath:
 
 
 def _value(given: list[tuple[ColumnPath, str]], wanted: DataType | None, before: str, former: DataType | None) -> str:
-    """SQL of a column or member.
+    """SQL of a column or field.
 
     Args:
-        given: What is assigned to it (an empty path), or inside of it. The first counts where several do: that is an error.
+        given: The assignments to it (an empty path), or inside of it. If several assign the same, which is an error, the first
+            counts.
         wanted: Its type.
-        before: SQL of the value that it has.
-        former: The type of that value; None where rows do not have it yet.
+        before: SQL of its existing value.
+        former: The type of the existing value; None if rows do not have it yet.
     """
     for path, text in given:
         if not path:

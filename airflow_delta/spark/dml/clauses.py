@@ -1,4 +1,4 @@
-"""The clauses of a MERGE, bound to a table: every assignment spelled out."""
+"""The clauses of a MERGE, bound to a table, with every assignment spelled out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from airflow_delta.spark.schema_conversion import quoted
 
 
 class ClauseKind(StrEnum):
-    """What a clause does; the values are Delta's ``actionType``."""
+    """What a clause does; values are Delta's ``actionType``."""
 
     UPDATE = "update"
     DELETE = "delete"
@@ -50,11 +50,11 @@ class BoundClause:
 
     Attributes:
         condition: SQL; None is every row.
-        values: Target column, as the schema spells it, to SQL. An update also lists the columns that it carries along.
-        not_matched_by_source: Whether it is about target rows that no source row matches.
-        computed: Generated columns that follow from the row's other new values.
-        numbered: Identity columns that get the next number.
-        is_star: Whether it takes every column from the source. Members of structs that the source lacks then stay as they are.
+        values: SQL by target column, as the schema spells it. For an update, also columns that keep their value.
+        not_matched_by_source: Whether it applies to target rows that no source row matches.
+        computed: Generated columns that are computed from the row's other new values.
+        numbered: Identity columns that get the next value.
+        is_star: Whether it takes every column from the source. Struct fields that the source lacks then keep their values.
     """
 
     kind: ClauseKind
@@ -66,7 +66,7 @@ class BoundClause:
     is_star: bool = False
 
     def logged(self) -> dict[str, str]:
-        """The clause as Delta's operation parameters show it."""
+        """The clause in the form of Delta's operation parameters."""
         condition = {} if self.condition is None else {"predicate": self.condition}
         return {**condition, "actionType": self.kind.value}
 
@@ -76,11 +76,11 @@ class BoundClauses:
     """All clauses of a statement, bound to one schema.
 
     Attributes:
-        clauses: In the statement's order.
-        updated: The columns that updated rows have: those that any update gives a new value, those that the table's rules about
-            these are about too, or all.
+        clauses: The clauses, in the statement's order.
+        updated: The columns that updated rows need: those that any update assigns, with all columns that share a rule of the
+            table with them, or all columns.
         moves_rows: Whether an update may change the partition of a row.
-        given: Types of the values that are not of their column's type, by ordinal of the clause and column.
+        given: Types of the values that differ from their column's type, by index of the clause and column.
     """
 
     clauses: tuple[BoundClause, ...]
@@ -94,7 +94,7 @@ class BoundClauses:
 
     @property
     def tolerates_several_matches(self) -> bool:
-        """Whether any number of source rows may match a target row: nothing happens to it, or it is deleted anyway."""
+        """Whether several source rows may match a target row: either nothing happens to it, or it is deleted anyway."""
         return not self.about_matches or self.deletes_matches
 
     @property
@@ -105,7 +105,7 @@ class BoundClauses:
 
     @property
     def about_matches(self) -> list[BoundClause]:
-        """The clauses about pairs that match, in order."""
+        """The clauses on matching pairs, in order."""
         return [clause for clause in self.of(ClauseKind.UPDATE, ClauseKind.DELETE) if not clause.not_matched_by_source]
 
     def texts(self) -> list[str]:
@@ -115,21 +115,21 @@ class BoundClauses:
         return [*conditions, *kept, *(text for clause in self.clauses for text in clause.values.values())]
 
     def _keeps_members(self, position: int, column: str) -> bool:
-        """Whether the clause of this ordinal may leave a part of the column as it is."""
+        """Whether the clause with this index may leave a part of the column unchanged."""
         clause, given = self.clauses[position], self.given.get((position, column))
         return clause.is_star and clause.kind is ClauseKind.UPDATE and isinstance(given, StructType)
 
     @property
     def not_matched_by_source(self) -> list[BoundClause]:
-        """The clauses about target rows that no source row matches, in order."""
+        """The clauses on target rows that no source row matches, in order."""
         return [clause for clause in self.clauses if clause.not_matched_by_source]
 
     def clause_index(self, in_target: Column, in_source: Column) -> Column:
-        """The ordinal of the clause that a joined row takes: the first of its kind whose condition holds; else NULL.
+        """The index of the clause that applies to a joined row: the first of its kind whose condition holds; NULL for none.
 
         Args:
-            in_target: Whether the row has a row of the target; never NULL.
-            in_source: Whether it has a row of the source; never NULL.
+            in_target: Whether the row has a target row; never NULL.
+            in_source: Whether the row has a source row; never NULL.
         """
 
         def is_about(clause: BoundClause) -> Column:
@@ -142,10 +142,10 @@ class BoundClauses:
         )
 
     def new_value(self, column: StructField, clause_index: Column) -> Column:
-        """A column's new value in a row that takes the clause of this ordinal; NULL where the clause gives none."""
+        """A column's new value in a row to which the clause with this index applies; NULL if the clause assigns none."""
         is_collated = holds_collation(column)
         if self._is_copied(column.name) and not is_collated:
-            # Without coalesce, the source's metadata of the column would come along.
+            # coalesce keeps the source column's metadata from being taken along.
             return sql_expression(f"coalesce({self.clauses[0].values[column.name]}) AS {quoted(column.name)}")
         values = [(position, self._value(position, column)) for position in self._giving(column.name)]
         if is_collated:
@@ -155,11 +155,11 @@ class BoundClauses:
         return _first_of((clause_index == position, value) for position, value in values).alias(column.name)
 
     def _giving(self, column: str) -> list[int]:
-        """The ordinals of the clauses that give the column a value."""
+        """The indexes of the clauses that assign the column."""
         return [position for position, clause in enumerate(self.clauses) if column in clause.values]
 
     def _is_copied(self, column: str) -> bool:
-        """Whether every row that matches or is inserted takes a clause that gives the column the source's of its name."""
+        """Whether every matched or inserted row gets this column from the source column of the same name."""
         matches = self.about_matches
         return (
             not self.not_matched_by_source
@@ -174,11 +174,11 @@ class BoundClauses:
         return stored_value(sql_expression(text), given, column.type, former)
 
     def is_of(self, clause_index: Column, *kinds: ClauseKind, not_matched_by_source: bool = False) -> Column:
-        """Whether the clause of this ordinal is of one of these kinds; FALSE for NULL."""
+        """Whether the clause with this index is of one of these kinds; FALSE for NULL."""
         return _is_one_of(clause_index, self._ordinals(*kinds, not_matched_by_source=not_matched_by_source))
 
     def are_of(self, clause_index: pa.ChunkedArray, *kinds: ClauseKind, not_matched_by_source: bool = False) -> pa.ChunkedArray:
-        """As ``is_of``, of rows that this process holds."""
+        """As ``is_of``, for rows that this process holds."""
         ordinals = self._ordinals(*kinds, not_matched_by_source=not_matched_by_source)
         return pc.is_in(clause_index, pa.array(ordinals, pa.int32()))
 
@@ -190,14 +190,14 @@ class BoundClauses:
         ]
 
     def with_generated(self, rows: DataFrame, clause_index: Column, schema: StructType, table: str) -> DataFrame:
-        """The rows of new values with generated columns computed from these, where their clause leaves that to the table."""
+        """The rows with generated columns computed from the new values, where the clause leaves them to the table."""
         where = {name: self._leave(clause_index, name, "computed") for clause in self.clauses for name in clause.computed}
         return with_generated(rows, where, schema, table=table)
 
     def with_numbers(
         self, rows: DataFrame, clause_index: Column, schema: StructType, table: str, cache: RowCache
     ) -> NumberedRows:
-        """The rows with numbers in identity columns, where their clause leaves that to the table; computed once."""
+        """The rows with identity values assigned, where the clause leaves them to the table; computed once."""
         columns = [field for field in schema.fields if any(field.name in clause.numbered for clause in self.clauses)]
         if not columns:
             return NumberedRows(frame=rows)
@@ -207,18 +207,18 @@ class BoundClauses:
         return NumberedRows(frame=rows.where(~wanted).unionByName(numbers.frame), marks=numbers.marks)
 
     def _leave(self, clause_index: Column, column: str, to: Literal["computed", "numbered"]) -> Column:
-        """Whether the clause of this ordinal leaves the column to the table; FALSE for NULL."""
+        """Whether the clause with this index leaves the column to the table; FALSE for NULL."""
         positions = [position for position, clause in enumerate(self.clauses) if column in getattr(clause, to)]
         return _is_one_of(clause_index, positions)
 
 
 def of_target(name: str) -> str:
-    """SQL of the target's column of this name."""
+    """SQL of the target column with this name."""
     return f"{TARGET}.{quoted(name)}"
 
 
 def of_source(name: str) -> str:
-    """SQL of the source's column of this name."""
+    """SQL of the source column with this name."""
     return f"{SOURCE}.{quoted(name)}"
 
 
@@ -233,29 +233,29 @@ def bind_clauses(
     source_columns: Collection[str] | None = None,
     former: StructType | None = None,
 ) -> BoundClauses:
-    """Spell out what each clause puts into which column.
+    """Determine the value of each column in each clause.
 
     Args:
-        clauses: The statement's.
-        schema: The target's.
-        partition_columns: Names of the columns that decide where a row lies.
-        table: URI of the target, for the error.
+        clauses: The statement's clauses.
+        schema: The target's schema.
+        partition_columns: Names of the partition columns.
+        table: URI of the target, for errors.
         whole_rows: Whether updated rows are needed with all their columns.
         rules: SQL that must be TRUE for every row (constraints).
-        source_columns: Names of the source's columns, for ``*``; None where it has all of the target's.
-        former: The columns that the table has before schema evolution; None without it. With it, ``*`` leaves columns alone
-            that the source lacks.
+        source_columns: Names of the source's columns, for ``*``; None if it has all columns of the target.
+        former: The table's columns before schema evolution; None without it. With it, ``*`` leaves columns unchanged that the
+            source lacks.
 
     Raises:
-        SchemaMismatchError: With every assignment to what is no column or member, to one twice, or to one that only the
-            table fills.
+        SchemaMismatchError: An assignment is to an unknown column or field, to the same one twice, or to one that only the
+            table fills; the error lists all of them.
     """
     differences: dict[str, None] = {}
     star = of_star(schema, source_columns)
     if former is not None:
         there = {name_key(name) for name in source_columns or ()}
         star = [name for name in star if name_key(name) in there]
-    spelled = {name_key(name): name for name in source_columns or ()}  # a case-sensitive session finds no other spelling
+    spelled = {name_key(name): name for name in source_columns or ()}  # a case-sensitive session resolves no other spelling
     values = {name: of_source(spelled.get(name_key(name), name)) for name in star}
     bound = tuple(_bind(clause, schema, former, differences, values) for clause in clauses)
     if differences:
@@ -301,7 +301,7 @@ def _bind(
 
 
 def _with_rules(schema: StructType, names: set[str], rules: Collection[str]) -> StructType:
-    """The columns of these names, and those that any rule is about beside one of them."""
+    """The named columns, and all columns that share a rule with one of them."""
     fields = StructType(tuple(field for field in schema.fields if field.name in names))
     about = [text for text in rules if column_references([text], fields).fields]
     beside = set(column_references(about, schema).names) if about else set()
@@ -313,7 +313,7 @@ def _condition(clause: BoundClause) -> Column:
 
 
 def _is_one_of(number: Column, numbers: Sequence[int]) -> Column:
-    """Whether a number is one of these; FALSE for NULL. Few calls of the JVM, which there are many of in a small statement."""
+    """Whether a number is one of these; FALSE for NULL. Makes few JVM calls, which dominate small statements."""
     return folded(or_, [number.eqNullSafe(one) for one in numbers]) if numbers else F.lit(False)
 
 

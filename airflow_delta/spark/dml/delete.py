@@ -1,4 +1,4 @@
-"""DELETE: files without any row left are only removed from the log; of others, the rows that stay are kept."""
+"""DELETE: files that lose all rows are only removed from the log; the remaining rows of other files are kept."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def delete(
     origin: Origin | None = None,
     start_version: int | None = None,
 ) -> OperationResult:
-    """Delete the rows and commit it, or raise and leave the table as it is.
+    """Delete the rows and commit, or raise and leave the table unchanged.
 
     Args:
         spark: The session.
         log: The table's log.
-        statement: Which rows.
-        origin: The run that executes the statement; a commit with its token counts as this statement's.
+        statement: The statement.
+        origin: The task run that executes the statement; a commit with its token counts as this statement's.
         start_version: As of ``retry_on_conflict``.
 
     Raises:
         TableNotFoundError: There is no table.
         InvalidPredicateError: The condition does not fit the table.
-        AppendOnlyTableError: The table only takes appends.
+        AppendOnlyTableError: The table is append-only.
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
     origin = origin or Origin()
@@ -102,7 +102,7 @@ def _attempt(
 def _delete_files(
     log: DeltaLog, statement: DeleteStatement, origin: Origin, selection: Selection, conflicts: Conflicts
 ) -> OperationResult:
-    """No file is opened."""
+    """Delete whole files, without opening any."""
     started, files = time.monotonic(), selection.candidates(ADD_FILE.names)
     transaction = log.start_transaction(selection.snapshot, enforces=ENFORCED)
     transaction.record_read(selection.predicate)

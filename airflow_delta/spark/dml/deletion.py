@@ -1,6 +1,6 @@
-"""Deletion of the rows that a condition selects, for every statement that does nothing else to rows of existing files.
+"""Deletes the rows that a condition selects, for every statement that only deletes rows of existing files.
 
-They are marked in deletion vectors where the table uses these; else their files are rewritten without them.
+They are marked in deletion vectors if the table uses these; otherwise their files are rewritten without them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class DeletedRows:
     """The rows to delete.
 
     Attributes:
-        files: The files (``COUNTED_FILE`` at least) that hold them.
-        rows: How many there are.
-        scanned: When they were known, as of ``time.monotonic``.
-        applied: What was written to delete them; None where there are none, or where they are only counted.
+        files: The files (``COUNTED_FILE`` at least) with such rows.
+        rows: Number of rows.
+        scanned: When they were known, as of ``time.monotonic``, in seconds.
+        applied: What was written to delete them; None if there are no rows, or they are only counted.
     """
 
     files: pa.Table
@@ -59,12 +59,12 @@ def delete_rows(
     Args:
         spark: The session.
         selection: Which rows.
-        candidates: The files (``COUNTED_FILE`` at least) to look into.
+        candidates: The files (``COUNTED_FILE`` at least) to search.
         staging: Where files are written.
-        clock: Gives the time of the removes.
+        clock: Gives the deletion time of the removes.
 
     Raises:
-        StagedFilesError: Not as many rows were written as should have been.
+        StagedFilesError: The number of rows written is not the expected one.
     """
     if uses_deletion_vectors(selection.snapshot):
         return _mark(spark, selection, candidates, staging, clock)
@@ -85,7 +85,7 @@ def _find(spark: SparkSession, selection: Selection, candidates: pa.Table, cache
 
 
 def _mark(spark: SparkSession, selection: Selection, candidates: pa.Table, staging: StagingArea, clock: Clock) -> DeletedRows:
-    """One pass finds the rows and writes the deletion vectors: a task of a scan reads whole files, in order."""
+    """Find the rows and write deletion vectors in one pass, as each scan task reads whole files, in order."""
     snapshot = selection.snapshot
     numbers = pa.array(range(len(candidates)), pa.int32())
     written = write_deletion_vectors(snapshot, candidates, numbers, selection.positions(spark, candidates), staging)

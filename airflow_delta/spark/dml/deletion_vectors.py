@@ -1,4 +1,4 @@
-"""Rows deleted by a deletion vector: their file stays, and none of it is rewritten."""
+"""Deletes rows by deletion vectors, without rewriting their files."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def uses_deletion_vectors(snapshot: Snapshot) -> bool:
 def write_deletion_vectors(
     snapshot: Snapshot, files: pa.Table, numbers: pa.Array, deleted: DataFrame, staging: StagingArea
 ) -> pa.Table:
-    """Write a deletion vector for each file that loses a row: ``RESULT``, in the order of the files.
+    """Write a deletion vector for each file that loses rows: ``RESULT``, in the order of the files.
 
     Args:
         snapshot: The table.
-        files: ``ADD_FILE``; those that may lose rows.
-        numbers: What ``FILE`` calls them, ascending: int32.
-        deleted: ``FILE`` and ``ROW`` of the rows to delete, in this order; all of a file in one partition.
+        files: ``ADD_FILE``; the files that may lose rows.
+        numbers: Their values of ``FILE``, ascending: int32.
+        deleted: ``FILE`` and ``ROW`` of the rows to delete, sorted by them; all rows of a file in one partition.
         staging: Where the deletion vectors are written.
     """
     counted = with_record_counts(files, ["path", "deletion_vector", NUM_RECORDS.name])
@@ -61,12 +61,12 @@ def write_deletion_vectors(
 
 
 def marked_files(files: pa.Table, numbers: pa.Array, deletion_vectors: pa.Table) -> pa.Table:
-    """The files (``ADD_FILE``) with their new deletion vectors (``RESULT``); a file without rows left is not among them.
+    """The files (``ADD_FILE``) with their new deletion vectors (``RESULT``); without files that have no rows left.
 
     Args:
-        files: As they were.
-        numbers: What ``RESULT`` calls them: int32.
-        deletion_vectors: The new ones.
+        files: The files as they were.
+        numbers: Their values of ``FILE`` in ``RESULT``: int32.
+        deletion_vectors: The new deletion vectors.
     """
     left = deletion_vectors.filter(pc.less(deletion_vectors["cardinality"], deletion_vectors["num_records"])).combine_chunks()
     marked = files.take(pc.index_in(left["file"], numbers))

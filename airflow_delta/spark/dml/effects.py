@@ -1,4 +1,4 @@
-"""The effects of a statement on each file, counted before anything is written."""
+"""Counts the effects of a statement on each file, before anything is written."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from airflow_delta.spark.statement.steps import log_step
 
 _NOT_MATCHED_BY_SOURCE, _BROKEN, _BYTES = "not_matched_by_source_", "broken_", "bytes"
 _MOST_COMPRESSED = 4
-"""So many times less than in memory values take in a file, at most about, where no file shows it."""
+"""Assumed greatest compression, from memory to file, of values if no file shows the real one."""
 _CHANGES = (ClauseKind.UPDATE, ClauseKind.DELETE)
 _MARKS = (FILE, ROW, CLAUSE_INDEX, MOVED, ROW_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowEffects:
-    """How many rows of the target are inserted, updated, deleted.
+    """How many rows of the target are inserted, updated and deleted.
 
     Attributes:
-        matched_files: Ordinals of the files in which a row matches.
-        touched_files: Ordinals of those in which a row changes.
-        deleted_by_file: For each of these the rows deleted from it.
-        updated: Rows updated, moved ones included.
+        matched_files: Indexes of the files with a matching row.
+        touched_files: Indexes of the files with a changed row.
+        deleted_by_file: Number of rows deleted from each touched file.
+        updated: Rows updated, including moved ones.
         moved: Rows updated into another partition.
-        row_bytes: What an inserted or updated row takes in a new file, about: as in the files that the table has, but at least
-            a quarter of what the values of these rows take in memory, and all of it where those files tell nothing.
-        updated_not_matched_by_source: Of the updated rows those that no source row matches.
-        deleted_not_matched_by_source: Of the deleted rows those that no source row matches.
+        row_bytes: Approximate bytes that an inserted or updated row takes in a new file: as in the table's files, but at least
+            a quarter of its size in memory; its full size in memory if the files show nothing.
+        updated_not_matched_by_source: Updated rows that no source row matches.
+        deleted_not_matched_by_source: Deleted rows that no source row matches.
     """
 
     matched_files: pa.Array
@@ -59,26 +59,26 @@ class RowEffects:
 
     @property
     def updated_in_place(self) -> int:
-        """Rows whose file stays in its partition."""
+        """Updated rows that stay in their partition."""
         return self.updated - self.moved
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the table stays as it is."""
+        """Whether the table does not change."""
         return not self.inserted and not len(self.touched_files)
 
 
 def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffects:
-    """Count, in the pass that computes the staged rows; one row of the answer is one file.
+    """Count, in the pass that computes the staged rows; the query returns one row for each file.
 
     Args:
-        staged: What happens to which row.
+        staged: The change of each row.
         are_matches_unique: Whether certainly no target row has several matches.
 
     Raises:
         ConstraintViolatedError: An updated row violates a constraint of the table.
         MultipleSourceRowsMatchedError: Several source rows match a target row, whether or not a clause applies to them. As in
-            Delta, a single unconditional delete does not mind.
+            Delta, this is allowed for a single unconditional delete.
     """
     snapshot, is_updated, updated = staged.snapshot, staged.of(ClauseKind.UPDATE), staged.clauses.updated
     constraints: dict[str, Column] = {}
@@ -132,9 +132,9 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
 
 
 def _counted(staged: StagedChanges, violated: Sequence[Column], sizes: Column | None, *, are_matches_unique: bool) -> pa.Table:
-    """For each file how many rows are in pairs, take a clause, violate a constraint; NULL counts as a file.
+    """For each file, the number of rows in pairs, per clause, and violating a constraint; NULL counts as a file.
 
-    And how many bytes the inserted and updated ones are, where ``sizes`` says how many a row is.
+    Also the bytes of inserted and updated rows, if ``sizes`` gives the size of each row.
     """
     new = staged.of(ClauseKind.INSERT, ClauseKind.UPDATE)
     counted = staged.rows.groupBy(FILE).agg(
@@ -151,7 +151,7 @@ def _counted(staged: StagedChanges, violated: Sequence[Column], sizes: Column | 
 
 
 def _counted_here(staged: StagedChanges, rows: pa.Table) -> pa.Table:
-    """As ``_counted``, of rows that this process holds and no constraint is about."""
+    """As ``_counted``, for rows that this process holds, without constraints."""
     are_of = partial(staged.clauses.are_of, rows[CLAUSE_INDEX])
     marks = {kind.value: are_of(kind) for kind in ClauseKind} | {"moved": rows[MOVED]}
     marks |= {f"{_NOT_MATCHED_BY_SOURCE}{kind}": are_of(kind, not_matched_by_source=True) for kind in _CHANGES}

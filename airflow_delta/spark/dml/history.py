@@ -1,4 +1,4 @@
-"""What the history shows of DELETE and UPDATE: Delta's names of the operation, its parameters and its metrics."""
+"""What the history shows for DELETE and UPDATE: Delta's operation names, parameters and metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_FILE_WRITTEN = {
 
 
 def operation_of(name: str, where: str | None) -> Operation:
-    """The operation on the rows that this condition selects; on all rows when None."""
+    """The operation on the rows that satisfy this condition; on all rows when None."""
     return Operation(name=name, parameters={"predicate": [where or "true"]})
 
 
@@ -50,7 +50,7 @@ def written_metrics(applied: AppliedChanges) -> dict[str, int]:
 
 
 def time_metrics(started: float, scanned: float) -> dict[str, int]:
-    """Metrics of the time that a statement took until now; its rows were known at ``scanned`` (``time.monotonic``)."""
+    """Metrics of the time since ``started``, in milliseconds; rows were known at ``scanned`` (both ``time.monotonic``)."""
     now = time.monotonic()
     seconds = {"executionTimeMs": now - started, "scanTimeMs": scanned - started, "rewriteTimeMs": now - scanned}
     return {name: round(duration * 1000) for name, duration in seconds.items()}

@@ -1,7 +1,7 @@
-"""The positions of rows, found by Spark's own Parquet reader.
+"""Finds the positions of rows with Spark's own Parquet reader.
 
-A condition that only Spark can decide is decided in the JVM. Python workers would send every row there through a pipe, and do
-so only where little is to be read, or where the files are theirs to read: see ``scan``.
+A condition that only Spark can evaluate is evaluated in the JVM. Python workers would have to send every row there through a
+pipe, so they only do so if there is little to read, or if only they can read the files: see ``scan``.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.spark_features import repartition_by_id
 
 _LEAST_BYTES = 16 << 20
-"""In memory: less is through the pipe before Spark has listed the files."""
+"""Bytes in memory; less is sent through the pipe before Spark has even listed the files."""
 
 
 def jvm_positions(spark: SparkSession, snapshot: Snapshot, files: pa.Table, columns: StructType) -> DataFrame | None:
-    """These columns of the rows of files, with ``FILE`` and ``ROW``, in any order; None where Python workers are to read them.
+    """These columns of the files' rows, with ``FILE`` and ``ROW``, in any order; None if Python workers should read them.
 
     Args:
         spark: The session.
         snapshot: The table.
-        files: ``COUNTED_FILE`` at least; ``FILE`` is their ordinal.
-        columns: Those that are wanted.
+        files: ``COUNTED_FILE`` at least; ``FILE`` is the index of a file.
+        columns: The columns to read.
 
     Raises:
         CorruptDataFileError: A file is missing.
@@ -49,13 +49,13 @@ def jvm_positions(spark: SparkSession, snapshot: Snapshot, files: pa.Table, colu
 
 
 def in_file_order(positions: DataFrame, snapshot: Snapshot, files: pa.Table, columns: StructType) -> DataFrame:
-    """``FILE`` and ``ROW`` of ``jvm_positions``, in this order; all of a file in one partition.
+    """``FILE`` and ``ROW`` of ``jvm_positions``, sorted by them; all rows of a file in one partition.
 
     Args:
-        positions: They, of some of the rows.
+        positions: Some of the rows that ``jvm_positions`` returned.
         snapshot: The table.
-        files: As there.
-        columns: Likewise.
+        files: The files passed to ``jvm_positions``.
+        columns: The columns passed to ``jvm_positions``.
     """
     tasks = file_task_count(positions.sparkSession, files, share=share_of(columns, snapshot.schema))
     return repartition_by_id(positions.select(FILE, ROW), tasks, F.col(FILE)).sortWithinPartitions(FILE, ROW)

@@ -1,11 +1,11 @@
-"""Which keys a source may have, where they are too many for every worker to hold: a Bloom filter of bounded size.
+"""A Bloom filter of bounded size for the keys of a source, if there are too many keys for every worker to hold.
 
-A key that the source has always passes, of the others about one in a hundred; one in five where there are so many that the
-filter has only four bits for each. A key sets some bits of one word, so that looking it up takes one access to memory.
+Every key of the source passes; of other keys, about one in a hundred does, or one in five if there are so many keys that the
+filter has only four bits for each. A key sets a few bits of a single word, so that a lookup takes one memory access.
 
-Keys are equal when their bytes are: integers, dates, times, decimals of one type, texts without collation, bytes.
+Keys are equal if their bytes are: integers, dates, timestamps, decimals of the same type, strings without collation, binary.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _LEAST_BITS = 4
 _MAX_BYTES = 32 << 20
 _WORD_BYTES = 8
 _BITS = 5
-"""So many bits of its word a key sets, at most: each is chosen by six bits of the hash."""
+"""Most bits of its word that a key sets; each is selected by six bits of the hash."""
 _MOST_TASKS = 4
-"""Each of them sends a filter to the driver."""
+"""Most tasks; each of them sends a filter to the driver."""
 _MOST_HASHES = 1 << 24
-"""Of so many keys the hashes go to the driver: 128 MiB."""
+"""Up to this many keys, their hashes are sent to the driver: 128 MiB."""
 _MOST_KEY_BYTES = 8 * _MOST_HASHES
-"""Keys of one width go there themselves up to so many bytes: Spark hands rows to the driver sooner than to its workers."""
+"""Up to this many bytes, fixed-width keys themselves are sent to the driver, which is faster than Spark's Python workers."""
 _MOST_PARTS = 32
-"""Of a longer text so many parts are looked at, and its length."""
+"""Of a longer string, only this many parts and its length are hashed."""
 
 Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFilter:
-    """Whether a source may have a key.
+    """Tells whether a source may have a key.
 
     Attributes:
-        schema: The columns of the keys, named as the target's, in the types in which they are compared.
-        words: The filter: 64-bit words.
+        schema: The key columns, named as the target's, in the types in which they are compared.
+        words: The filter, as 64-bit words.
         are_keys_unique: Whether certainly no key was added twice.
     """
 
@@ -58,35 +58,35 @@ class KeyFilter:
     are_keys_unique: bool = False
 
     def holds(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """For each row whether its key may be one of the source's; one with NULL never is."""
+        """For each row, whether its key may be one of the source's; false for a key with NULL."""
         return held(np.frombuffer(self.words.value, np.uint64), [rows.column(key.name).cast(key.type) for key in self.schema])
 
 
 def suits(spark: SparkSession, keys: int, shareable: int) -> bool:
-    """Whether a filter of the greatest size still tells something about so many keys.
+    """Whether a filter of the greatest size is still selective for this many keys.
 
     Args:
         spark: The session.
-        keys: How many.
-        shareable: How many bytes of a filter may reach the workers.
+        keys: Number of keys.
+        shareable: Most bytes of a filter that can be sent to workers.
     """
     return keys * _LEAST_BITS <= _most_bytes(spark, shareable) * 8
 
 
 def _most_bytes(spark: SparkSession, shareable: int) -> int:
-    """Of a filter, so that with those of the other tasks half of what may go to the driver is left for the hashes."""
+    """Most bytes of a filter; with those of all tasks it leaves half of the driver's result size for the hashes."""
     return min(_MAX_BYTES, shareable, result_bytes(spark) // (2 * _MOST_TASKS))
 
 
 def build(keys: DataFrame, schema: pa.Schema, rows: int, shareable: int, at_end: AtEnd) -> KeyFilter:
-    """The filter of these keys, made by Python workers; by the driver where the keys take no more bytes than their hashes.
+    """Build the filter of these keys in Python workers, or in the driver if the keys are no larger than their hashes.
 
     Args:
         keys: Columns in the order of ``schema``; no NULLs.
-        schema: As of ``KeyFilter``.
-        rows: How many there are, about.
-        shareable: As ``suits`` takes it.
-        at_end: As ``share`` takes it, for what workers share of the filter.
+        schema: As in ``KeyFilter``.
+        rows: Approximate number of keys.
+        shareable: As of ``suits``.
+        at_end: As of ``share``, to release what workers share of the filter.
     """
     most = result_bytes(keys.sparkSession)
     words = max(1, min(rows * _BITS_OF_KEY, _most_bytes(keys.sparkSession, shareable) * 8) // (_WORD_BYTES * 8))
@@ -98,13 +98,13 @@ def build(keys: DataFrame, schema: pa.Schema, rows: int, shareable: int, at_end:
         else:
             parts = map_in_arrow(keys.coalesce(_MOST_TASKS), builder, "words binary, hashes binary").toArrow()
     merged = reduce(np.bitwise_or, _arrays(parts["words"]), np.zeros(words, np.uint64))
-    # Keys of different hashes differ. Equal hashes prove nothing, and are next to never those of different keys.
+    # Different hashes mean different keys. Equal hashes prove nothing, but different keys hardly ever have them.
     is_unique = is_counted and _are_unique(np.concatenate([*_arrays(parts["hashes"]), np.array([], np.uint64)]))
     return KeyFilter(schema=schema, words=share(keys.sparkSession, merged.tobytes(), at_end), are_keys_unique=is_unique)
 
 
 def _width(schema: pa.Schema) -> float:
-    """Bytes of a key; infinite where they are of any length."""
+    """Bytes of a key; infinite for keys of variable length."""
     is_fixed = all(pa.types.is_primitive(key.type) or pa.types.is_decimal(key.type) for key in schema)
     return sum(key.type.bit_width for key in schema) / 8 if is_fixed else math.inf
 
@@ -120,7 +120,7 @@ def _are_unique(hashes: Words) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Builder:
-    """Turns a partition of keys into the filter of these, and their hashes where they are wanted."""
+    """Turns a partition of keys into their filter, and their hashes if wanted."""
 
     schema: pa.Schema
     words: int
@@ -142,7 +142,7 @@ class _Builder:
 
 
 def add(words: Words, keys: Sequence[pa.Array]) -> Words:
-    """Add keys to a filter, and return their hashes; without NULLs, as no key with one is equal to another."""
+    """Add keys to a filter and return their hashes. The keys must not contain NULL: a key with NULL equals no other key."""
     hashes = _hashes(keys)
     places, masks = _places(hashes, len(words))
     np.bitwise_or.at(words, places, masks)
@@ -150,7 +150,7 @@ def add(words: Words, keys: Sequence[pa.Array]) -> Words:
 
 
 def held(words: Words, keys: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-    """For each of the keys whether it may have been added."""
+    """For each key, whether it may have been added."""
     places, masks = _places(_hashes(keys), len(words))
     found: npt.NDArray[np.bool_] = words[places] & masks == masks
     for column in keys:
@@ -164,7 +164,7 @@ def _hashes(keys: Sequence[pa.Array]) -> Words:
 
 
 def _places(hashes: Words, words: int) -> tuple[npt.NDArray[np.int64], Words]:
-    """For each key its word, and the bits that it sets there: by the upper and the lower half of its hash."""
+    """For each key, its word (from the upper half of its hash) and the bits that it sets there (from the lower half)."""
     masks = reduce(np.bitwise_or, (_bit(hashes >> np.uint64(6 * number) & np.uint64(63)) for number in range(_BITS)))
     return ((hashes >> 32) * words >> 32).astype(np.int64), masks
 
@@ -174,7 +174,7 @@ def _bit(numbers: Words) -> Words:
 
 
 def _with_column(hashes: Words, column: pa.Array) -> Words:
-    """The hashes of keys that have one more column; where that is NULL, any."""
+    """The hashes extended by another key column; arbitrary where that is NULL."""
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         return _with_texts(hashes, column)
     _, values = column.buffers()
@@ -188,7 +188,7 @@ def _with_column(hashes: Words, column: pa.Array) -> Words:
 
 
 def _with_texts(hashes: Words, column: pa.Array) -> Words:
-    """Eight bytes of all texts at a time: numpy reads them wherever they begin, and those behind an end are masked."""
+    """Hash eight bytes of all strings at a time; bytes beyond a string's end are masked."""
     _, offsets, values = column.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
     first, lengths = bounds[0], np.diff(bounds)
@@ -207,14 +207,14 @@ def _with_texts(hashes: Words, column: pa.Array) -> Words:
 
 
 _FIRST_BYTES = np.array([(1 << 8 * count) - 1 for count in range(_WORD_BYTES + 1)], np.uint64)
-"""By a number of bytes, a mask of so many."""
+"""Masks of the first bytes of a word, by number of bytes."""
 
 
 _HALF = np.uint64(33)
 
 
 def _mixed(hashes: Words) -> Words:
-    """Each word with its bits mixed, as Murmur3 ends."""
+    """Each word with its bits mixed, like Murmur3's finalizer."""
     mixed = (hashes ^ hashes >> _HALF) * np.uint64(0xFF51AFD7ED558CCD)
     mixed = (mixed ^ mixed >> _HALF) * np.uint64(0xC4CEB9FE1A85EC53)
     return mixed ^ mixed >> _HALF

@@ -1,6 +1,6 @@
-"""The side of a match that runs in Spark's Python workers: rows with their file and position, filtered by keys.
+"""The part of matching that runs in Spark's Python workers: reads rows with file and position, filtered by keys.
 
-Imports no SQL parser: workers need none.
+Imports no SQL parser, as workers need none.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 
 FILE = "__airflow_delta_file"
-"""Column of staged rows: ordinal of the target row's file among the candidates; NULL for a source row without match."""
+"""Column of staged rows: index of the target row's file among the candidates; NULL for a source row without match."""
 ROW = "__airflow_delta_row"
 """Column of staged rows: physical position of the target row in its file."""
 ROW_ID = "__airflow_delta_row_id"
-"""Column of staged rows: the row id that an updated row takes along."""
+"""Column of staged rows: the row id that an updated row keeps."""
 
 POSITIONED = ["path", "partition_values", "deletion_vector", "base_row_id", FILE]
-"""Columns that a scan needs of files: of ``ADD_FILE``, and the ordinal."""
+"""Columns that a scan needs of files: some of ``ADD_FILE``, and the index."""
 
 _BATCH_VALUES = 1 << 20
 _MIN_BATCH_ROWS = 1 << 16
-_STREAMED_ROWS = 1 << 17  # larger batches live in memory that is new each time, which costs more than it saves
+_STREAMED_ROWS = 1 << 17  # larger batches need newly allocated memory each time, which costs more than it saves
 _KEY = "__airflow_delta_key_"
 _JOINS_BATCHES = is_at_least(pa.__version__, (26, 0))
-"""Whether this pyarrow joins batches as they come; with an older one the table of keys is built anew for each batch."""
+"""Whether this pyarrow can join batches as they arrive; older ones build the key table again for each batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +45,12 @@ class PositionScan:
     """Reads files in Python workers.
 
     Attributes:
-        shares: Columns ``POSITIONED``.
-        keys: Rows that have none of these, a table as bytes, are left out; None leaves out none.
-        key_filter: Likewise rows whose key does not pass.
+        shares: The files of each task, columns ``POSITIONED``.
+        keys: Keys to keep, a serialized table; rows with other keys are left out. None keeps all.
+        key_filter: Likewise, as a filter of keys.
         where: Rows for which this is not true are left out.
-        unless: Rows for which this is true stay, whatever their key.
-        row_ids: How rows carry their ids; where it is given, ``ROW_ID`` is one of the columns.
+        unless: Rows for which this is true are kept, whatever their key.
+        row_ids: How rows carry their ids; if given, ``ROW_ID`` is one of the columns.
     """
 
     table: TableFiles
@@ -82,11 +82,11 @@ class PositionScan:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches that leave: ``columns``, ``FILE`` and ``ROW``."""
+        """Schema of the resulting batches: ``columns``, ``FILE`` and ``ROW``."""
         return pa.schema([*arrow_schema(self.columns), pa.field(FILE, pa.int32()), pa.field(ROW, pa.int64())])
 
     def _read(self, files: pa.Table, *, most_rows: int = _BATCH_VALUES) -> Iterator[pa.RecordBatch]:
-        """The rows of these files, whatever their keys; ``most_rows`` in a batch."""
+        """The rows of these files, whatever their keys; at most ``most_rows`` in a batch."""
         batch_rows = min(most_rows, max(_BATCH_VALUES // max(len(self.columns.fields), 1), _MIN_BATCH_ROWS))
         read = StructType((*self.columns.fields, *(self.row_ids.fields if self.row_ids else ())))
         reader, schema = self.table.rows(read, batch_rows=batch_rows, with_row_index=True), self.schema
@@ -101,19 +101,19 @@ class PositionScan:
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _passing(self, key_filter: KeyFilter, rows: pa.RecordBatch) -> pa.Array:
-        """Whether the key of each row passes, or ``unless`` is true for it."""
+        """For each row, whether its key passes, or ``unless`` is true for it."""
         passing = key_filter.holds(rows)
         passing[np.asarray(self._staying(rows))] = True
         return pa.array(passing)
 
     def _positions(self, keys: pa.Table, rows: pa.RecordBatch) -> pa.Array:
-        """Positions in the batch of those rows that have one of the keys, or for which ``unless`` is true."""
+        """Positions in the batch of the rows that have one of the keys, or for which ``unless`` is true."""
         wanted = _key_columns(keys, rows) | {ROW: pa.array(np.arange(rows.num_rows))}
         found = pa.table(wanted).join(_renamed(keys), list(wanted)[:-1], join_type="left semi", use_threads=False)[ROW]
         return found.combine_chunks() if self.unless is None else pa.array(np.union1d(found, self._staying(rows)))
 
     def _staying(self, rows: pa.RecordBatch) -> pa.Array:
-        """Positions in the batch of those rows for which ``unless`` is true."""
+        """Positions in the batch of the rows for which ``unless`` is true."""
         if self.unless is None:
             return pa.array([], pa.int64())
         numbered = rows.set_column(rows.schema.get_field_index(ROW), ROW, pa.array(np.arange(rows.num_rows)))
@@ -121,11 +121,11 @@ class PositionScan:
 
 
 def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Those of the rows (as ``schema``) that have one of the keys, in their order; NULLs equal nothing.
+    """Those of the rows (columns ``schema``) that have one of the keys, in order; NULL equals nothing.
 
-    The table of keys is built once, and rows stream by it: one batch at a time is held.
+    The table of keys is built once, and rows are streamed past it: only one batch is held at a time.
     """
-    # Only here: it imports pandas, which the driver needs for nothing.
+    # Imported late: it imports pandas, which the driver does not need.
     from pyarrow.acero import (  # noqa: PLC0415
         Declaration,
         HashJoinNodeOptions,
@@ -146,7 +146,7 @@ def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]
 
 
 def _is_plain(data_type: pa.DataType) -> bool:
-    """Whether Arrow's joins take columns of this type along: nested ones and those of nothing but NULL they do not."""
+    """Whether Arrow's joins support columns of this type as payload; they support no nested types and no null type."""
     return any(
         is_kind(data_type) for is_kind in (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary)
     )
@@ -157,5 +157,5 @@ def _renamed(keys: pa.Table) -> pa.Table:
 
 
 def _key_columns(keys: pa.Table, rows: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns of the rows that are compared with the keys, as these are, under their names in ``_renamed``."""
+    """The rows' columns to compare with the keys, cast to the types of these, under their names in ``_renamed``."""
     return {f"{_KEY}{field.name}": rows.column(field.name).cast(field.type) for field in keys.schema}

@@ -1,4 +1,4 @@
-"""The rows of a table that a condition selects."""
+"""The rows of a table that satisfy a condition."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _ALL = "TRUE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A condition, as Spark takes it and as far as the core understands it.
+    """A condition, as Spark evaluates it, and as far as the core understands it.
 
     Attributes:
         snapshot: The table.
         text: Spark SQL.
-        predicate: What it implies for files.
+        predicate: The core's predicate, which every selected row satisfies.
     """
 
     snapshot: Snapshot
@@ -55,10 +55,10 @@ class Selection:
 
     @classmethod
     def of(cls, spark: SparkSession, snapshot: Snapshot, where: str | None) -> Selection:
-        """The selection of this condition; of all rows when None.
+        """The selection by this condition; all rows when None.
 
         Raises:
-            AnalysisException: Spark cannot analyze it; its text gives the reason.
+            AnalysisException: Spark cannot analyze it; the message says why.
             InvalidPredicateError: It does not fit the table.
         """
         if where is None:
@@ -67,7 +67,7 @@ class Selection:
             raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=ambiguity)
         selected = analyzed(no_rows(spark, snapshot.schema).where(sql_expression(where)))
         predicate = predicate_of_analyzed(spark, unqualified(where, snapshot.schema), snapshot.schema, snapshot.table_uri)
-        if holds_subquery(selected):  # whatever the core takes the text for
+        if holds_subquery(selected):  # whatever the core parses the text as
             raise InvalidPredicateError(
                 table=snapshot.table_uri,
                 predicate=where,
@@ -77,10 +77,10 @@ class Selection:
 
     @classmethod
     def for_change(cls, spark: SparkSession, where: str | None, snapshot: Snapshot, conflicts: Conflicts) -> Selection:
-        """The rows that a statement is to change: the step ``prepare`` of ``retry_on_conflict``.
+        """The rows that a statement will change; the step ``prepare`` of ``retry_on_conflict``.
 
         Raises:
-            UnsupportedWriterFeatureError: A constraint of the table could not be enforced.
+            UnsupportedWriterFeatureError: A constraint of the table cannot be enforced.
             As ``of``.
         """
         del conflicts
@@ -88,22 +88,22 @@ class Selection:
         return cls.of(spark, snapshot, where)
 
     def after_conflict(self, conflict: WriteConflict, newest: Snapshot) -> None:
-        """Nothing is kept. Raises the conflict where the table was redefined."""
+        """Always None, as nothing can be kept. Raises the conflict if the table's definition has changed."""
         check_definition(conflict, self.snapshot.metadata, newest)
 
     @property
     def is_of_whole_files(self) -> bool:
-        """Whether partition values alone decide, so that no file holds both selected rows and others."""
+        """Whether partition values alone decide, so that no file contains both selected and other rows."""
         return is_exact(self.predicate) and is_partition_only(self.predicate, self.snapshot.partition_columns)
 
     def candidates(self, columns: Sequence[str] = COUNTED_FILE) -> pa.Table:
-        """The files that may hold such rows, without their statistics."""
+        """The files that may contain such rows, without statistics."""
         candidates = self.snapshot.files(self.predicate, columns)
         log_candidates(self.snapshot, candidates)
         return candidates
 
     def positions(self, spark: SparkSession, candidates: pa.Table) -> DataFrame:
-        """``FILE`` and ``ROW`` of the rows in these files, in this order; all of a file in one partition."""
+        """``FILE`` and ``ROW`` of the selected rows in these files, sorted by them; all rows of a file in one partition."""
         columns = column_references([self.text], self.snapshot.schema)
         by_jvm = self._found_by_jvm(spark, candidates, columns)
         if by_jvm is not None:
@@ -119,7 +119,7 @@ class Selection:
         cache: RowCache,
         reads: TargetReads | None = None,
     ) -> StagedChanges:
-        """Find the rows in these files, and whether each is deleted or updated; ``cache`` and ``reads`` are as of ``stage``."""
+        """Find the rows in these files, and decide for each: deletion or update. ``cache``, ``reads``: as of ``stage``."""
         columns = columns_needed(self.snapshot, clauses, self.text)
         found = self._found_by_jvm(spark, candidates, columns)
         if found is None:
@@ -128,12 +128,12 @@ class Selection:
         return stage(found, self.snapshot, clauses, candidates, cache=cache, reads=reads, size=size)
 
     def _found_by_jvm(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame | None:
-        """The rows in these files; None where Python workers find them sooner, as where Arrow decides the condition."""
+        """The selected rows, read by the JVM; None if Python workers are faster, as when Arrow can evaluate the condition."""
         rows = None if is_exact(self.predicate) else jvm_positions(spark, self.snapshot, candidates, columns)
         return None if rows is None else self._chosen(rows)
 
     def _found_by_workers(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame:
-        """The rows in these files: workers leave out, in Arrow, what cannot be selected; which rows are is Spark's decision."""
+        """The selected rows: workers leave out what Arrow can exclude; Spark decides on the remaining rows."""
         possible = to_arrow_expression(exact_part(self.predicate), table=self.snapshot.table_uri)
         return self._chosen(scan_positions(spark, self.snapshot, candidates, columns, where=possible))
 

@@ -1,4 +1,4 @@
-"""The changes of rows of a table, computed once and cached."""
+"""The changes of a table's rows, computed once and cached."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 CLAUSE_INDEX = "__airflow_delta_clause"
-"""Column of staged rows: ordinal of the clause that applies; NULL for none."""
+"""Column of staged rows: index of the clause that applies; NULL for none."""
 MOVED = "__airflow_delta_moved"
-"""Column of staged rows: whether an updated row belongs to another partition now."""
+"""Column of staged rows: whether an updated row changes its partition."""
 _MATCHED, _FORMER = "__airflow_delta_matched", "__airflow_delta_former_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StagedChanges:
-    """The change of each row of the target; the first look at the rows computes them, and keeps them for the others.
+    """The change of each target row; the first use of the rows computes them, and caches them for further uses.
 
     Attributes:
         snapshot: The target.
-        clauses: The statement's, bound to the target.
-        candidates: The files (``COUNTED_FILE`` at least) that may hold matches; ``FILE`` counts them.
-        rows: One row for each pair that matches, each source row that a clause inserts and each target row without match that a
-            clause changes: ``FILE``, ``ROW``, ``CLAUSE_INDEX``, ``MOVED`` and new values; of all columns where rows are
-            inserted, else of those that updated rows have. ``ROW_ID`` where updated rows take their ids elsewhere; inserted
-            rows have none.
-        marks: The last values that inserted rows got in identity columns.
-        here: The same rows, where this process keeps them.
+        clauses: The statement's clauses, bound to the target.
+        candidates: The files (``COUNTED_FILE`` at least) that may contain matches; ``FILE`` is an index into them.
+        rows: One row for each matching pair, each source row that a clause inserts, and each target row without match that a
+            clause changes: ``FILE``, ``ROW``, ``CLAUSE_INDEX``, ``MOVED`` and new values; of all columns if rows are inserted,
+            else of those that updated rows need. ``ROW_ID`` if updated rows keep their ids in another file; NULL for inserted
+            rows.
+        marks: The last values assigned to identity columns.
+        here: The same rows, if this process holds them.
     """
 
     snapshot: Snapshot
@@ -69,25 +69,25 @@ class StagedChanges:
 
     @property
     def columns(self) -> StructType:
-        """The columns of the table that the rows have new values of."""
+        """The columns of the table for which the rows have new values."""
         return _columns(self.snapshot, self.clauses)
 
     @property
     def writes_new_rows(self) -> bool:
-        """Whether rows may be written elsewhere than in the place of their file."""
+        """Whether rows may be written to other files than those that replace their own."""
         return bool(self.clauses.of(ClauseKind.INSERT)) or _leave_their_file(self.snapshot, self.clauses)
 
     @property
     def has_row_ids(self) -> bool:
-        """Whether the rows have ``ROW_ID``."""
+        """Whether the rows have the column ``ROW_ID``."""
         return bool(_carried(self.snapshot, self.clauses))
 
     def of(self, *kinds: ClauseKind) -> Column:
-        """Whether a row takes a clause of one of these kinds."""
+        """Whether a clause of one of these kinds applies to a row."""
         return self.clauses.is_of(F.col(CLAUSE_INDEX), *kinds)
 
     def not_matched_by_source(self, kind: ClauseKind) -> Column:
-        """Whether a row takes a clause of this kind about target rows that no source row matches."""
+        """Whether a clause of this kind on target rows without match applies to a row."""
         return self.clauses.is_of(F.col(CLAUSE_INDEX), kind, not_matched_by_source=True)
 
 
@@ -96,20 +96,20 @@ def _columns(snapshot: Snapshot, clauses: BoundClauses) -> StructType:
 
 
 def columns_needed(snapshot: Snapshot, clauses: BoundClauses, *texts: str) -> StructType:
-    """The columns of the target that the clauses and these texts may reference, and ``ROW_ID`` where rows take it elsewhere."""
+    """The target's columns that the clauses and these texts may reference, and ``ROW_ID`` if rows keep it in other files."""
     partitions = map(quoted, snapshot.partition_columns) if clauses.moves_rows else ()
     referenced = column_references([*texts, *clauses.texts(), *partitions], snapshot.schema)
     return StructType((*referenced.fields, *_carried(snapshot, clauses)))
 
 
 def _carried(snapshot: Snapshot, clauses: BoundClauses) -> tuple[StructField, ...]:
-    """``ROW_ID``, where the table tracks rows and an updated row may be written elsewhere than in the place of its file."""
+    """``ROW_ID``, if the table tracks rows and an updated row may be written to a file that does not replace its own."""
     is_tracked = RowIds.from_configuration(snapshot.metadata.configuration) is not None
     return (StructField(ROW_ID, LONG),) if is_tracked and _leave_their_file(snapshot, clauses) else ()
 
 
 def _leave_their_file(snapshot: Snapshot, clauses: BoundClauses) -> bool:
-    """Whether updated rows may be written elsewhere than in the place of their file."""
+    """Whether updated rows may be written to files that do not replace their own."""
     return bool(clauses.of(ClauseKind.UPDATE)) and (clauses.moves_rows or uses_deletion_vectors(snapshot))
 
 
@@ -127,15 +127,15 @@ def stage(
     """Decide the change of each row; the decisions are cached.
 
     Args:
-        pairs: The rows of the candidates as ``target``, with ``FILE`` and ``ROW``, joined with what the clauses use beside
-            them; rows to be inserted have no ``FILE``.
+        pairs: The rows of the candidates as ``target``, with ``FILE`` and ``ROW``, joined with whatever else the clauses use;
+            rows to be inserted have NULL as ``FILE``.
         snapshot: The target.
-        clauses: The statement's, bound to the target.
-        candidates: The files (``ADD_FILE``) that ``FILE`` counts.
+        clauses: The statement's clauses, bound to the target.
+        candidates: The files (``ADD_FILE``) that ``FILE`` is an index into.
         cache: Keeps the decisions.
-        in_source: Whether a row of the source stands in the pair; None where always.
-        reads: Takes note of what conditions and values read of the target; None where they cannot.
-        size: Bytes of the decided rows in memory, about, at most; None where that is not known.
+        in_source: Whether the pair has a source row; None if always.
+        reads: Records what conditions and values read of the target; None if they cannot read it.
+        size: Most bytes that the decided rows take in memory, approximately; None if unknown.
     """
     in_target, in_source = F.col(FILE).isNotNull(), F.lit(True) if in_source is None else in_source
     decisions = {CLAUSE_INDEX: clauses.clause_index(in_target, in_source), _MATCHED: in_target & in_source}
@@ -165,7 +165,7 @@ def stage(
         kept = cache.keep(rows, {}, of_fixed_files=True).frame if here is None else here.frame
     numbered = clauses.with_numbers(kept, clause_index, snapshot.schema, snapshot.table_uri, cache)
     with_numbers = numbered.frame
-    if with_numbers is not kept:  # of which generated columns may be
+    if with_numbers is not kept:  # generated columns may depend on them
         with_numbers = clauses.with_generated(with_numbers, clause_index, snapshot.schema, snapshot.table_uri)
     return StagedChanges(
         snapshot=snapshot,
@@ -178,7 +178,7 @@ def stage(
 
 
 def _is_another(field: StructField, former: Column) -> Column:
-    """Whether a partition column has another value than the former one, as the log tells them apart."""
+    """Whether a partition column's value differs from the former one, as distinguished in the log."""
     value = F.col(quoted(field.name))
     if has_collation(field):
         value, former = (F.collate(text, "UTF8_BINARY") for text in (value, former))
@@ -200,11 +200,11 @@ def scan_positions(
     Args:
         spark: The session.
         snapshot: The table.
-        files: ``ADD_FILE``; ``FILE`` is their ordinal.
-        columns: Those that are wanted.
-        keys: Rows that have none of these, or whose key does not pass, are left out; None leaves out none.
+        files: ``ADD_FILE``; ``FILE`` is the index of a file.
+        columns: The columns to read.
+        keys: The keys to keep, or a filter of them; rows with other keys are left out. None keeps all.
         where: Rows for which this is not true are left out.
-        unless: Rows for which this is true stay, whatever their key.
+        unless: Rows for which this is true are kept, whatever their key.
     """
     schema = to_spark(without_column_mapping(columns)).add(FILE, spark_types.IntegerType()).add(ROW, spark_types.LongType())
     if not len(files):
@@ -228,7 +228,7 @@ def scan_positions(
             rows = kept_here(worker(iter([task])), worker.schema)
         if rows is not None:
             return spark.createDataFrame(rows, schema)
-    large_first = numbered.sort_by([("size", "descending")])  # that no large one is begun when all others are done
+    large_first = numbered.sort_by([("size", "descending")])  # so that no large file is started last
     return map_files(
         spark,
         large_first.select(POSITIONED),

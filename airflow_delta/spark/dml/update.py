@@ -1,4 +1,4 @@
-"""UPDATE: rows get new values in the place of their file; those whose partition changes are written there."""
+"""UPDATE: changed rows are written in place of their file, or, if their partition changes, to the new partition."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def update(
     origin: Origin | None = None,
     start_version: int | None = None,
 ) -> OperationResult:
-    """Update the rows and commit it, or raise and leave the table as it is.
+    """Update the rows and commit, or raise and leave the table unchanged.
 
     Args:
         spark: The session.
         log: The table's log.
-        statement: Which rows, and their new values.
-        origin: The run that executes the statement; a commit with its token counts as this statement's.
+        statement: The statement.
+        origin: The task run that executes the statement; a commit with its token counts as this statement's.
         start_version: As of ``retry_on_conflict``.
 
     Raises:
         TableNotFoundError: There is no table.
         InvalidPredicateError: The condition does not fit the table.
-        SchemaMismatchError: An assignment is to no column, or its value does not fit.
-        ConstraintViolatedError: NULL in a column that is NOT NULL.
+        SchemaMismatchError: An assignment names an unknown column, or its value does not fit.
+        ConstraintViolatedError: A NOT NULL column contains NULL.
         ExpectationFailedError: An expectation does not hold.
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
@@ -79,7 +79,7 @@ def _attempt(
     origin: Origin,
     cache: RowCache,
 ) -> OperationResult:
-    """Write the files that hold selected rows anew, and commit it; nothing stays behind when that fails."""
+    """Rewrite the files with selected rows, and commit; if that fails, no files are left behind."""
     cache.release()  # what an earlier attempt kept
     clauses = _bind(spark, snapshot, statement)
     started = time.monotonic()
@@ -101,7 +101,7 @@ def _attempt(
         applied = apply_changes(staged, effects, staging, log.clock)
         metrics |= written_metrics(applied) | time_metrics(started, scanned)
         staging.keep()
-        # Not row-wise: new values may come from anywhere.
+        # Not row-wise: new values may depend on other rows.
         commit = transaction.commit(
             adds=applied.adds,
             removes=applied.removes,

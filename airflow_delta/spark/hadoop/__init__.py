@@ -1,1 +1,1 @@
-"""What the JVM's Hadoop gives: which filesystems it knows, and a log store on them."""
+"""Access to the JVM's Hadoop: which filesystems it supports, and a log store on them."""

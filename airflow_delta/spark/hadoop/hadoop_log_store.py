@@ -1,6 +1,6 @@
-"""A table's log on a filesystem of the JVM's Hadoop: HDFS, where neither fsspec nor Arrow need a library of their own.
+"""A table's log on a filesystem of the JVM's Hadoop: HDFS, without native libraries for fsspec or Arrow.
 
-As ``HDFSLogStore`` of Delta Lake: a commit is a hidden file that is renamed, and the rename refuses a name that is held.
+As in ``HDFSLogStore`` of Delta Lake, a commit is a hidden file that is renamed, and the rename fails if the name is taken.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.jvm import hadoop_configuration, hadoop_gateway
 
 HADOOP_SCHEMES = ("hdfs", "viewfs")
-"""Filesystems whose rename is one step that refuses a name that is held, and that only Hadoop knows here."""
+"""Filesystems that only Hadoop can access here, and whose rename is atomic and fails if the name is taken."""
 
-# Hadoop's local filesystem checks before it renames: there the creates of this process take turns.
+# Hadoop's local filesystem checks before it renames: there, this process creates one file at a time.
 _LOCAL_TURNS = threading.Lock()
-_BUFFER = 1 << 20  # bytes that go over to the JVM at once
+_BUFFER = 1 << 20  # bytes transferred to the JVM at once
 
 
 class HadoopLogStore:
-    """A ``LogStore`` over ``org.apache.hadoop.fs``, with the configuration and the identity of the Spark session.
+    """A ``LogStore`` over ``org.apache.hadoop.fs``, with the configuration and identity of the Spark session.
 
-    On HDFS and on views of it. Hadoop's own local filesystem works too, though only for creators in one process.
+    For HDFS and views of it. Hadoop's own local filesystem works, too, but only if a single process creates files.
     """
 
     def __init__(self, spark: SparkSession, table_uri: str, *, allowed_prefixes: Iterable[str] = ()) -> None:
         """Nothing is read or created yet.
 
         Raises:
-            UnsupportedStorageError: No atomic create is known for the scheme, or Hadoop does not reach the filesystem.
-            SparkConnectUnsupportedError: The session's JVM is out of reach.
+            UnsupportedStorageError: The scheme has no known atomic create, or Hadoop cannot access the filesystem.
+            SparkConnectUnsupportedError: The session's JVM cannot be accessed.
         """
         scheme = scheme_of(table_uri)
         if scheme not in (*HADOOP_SCHEMES, "file"):
@@ -61,7 +61,7 @@ class HadoopLogStore:
         try:
             with as_os_errors():
                 self._filesystem = self._java_path("").getFileSystem(configuration)
-                # The one interface that renames without taking the place of what is there.
+                # The only interface whose rename does not replace an existing file.
                 self._context = self._fs.FileContext.getFileContext(self._java_path("").toUri(), configuration)
         except OSError as error:
             raise UnsupportedStorageError(uri=table_uri, detail=str(error)) from error
@@ -101,15 +101,15 @@ class HadoopLogStore:
             return None
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """Create the file in one step; of racing writers exactly one returns."""
+        """Create the file atomically; of concurrent writers exactly one succeeds."""
         self._put(path, content, self._fs.Options.Rename.NONE)
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or replace the file in one step."""
+        """Create or replace the file atomically."""
         self._put(path, content, self._fs.Options.Rename.OVERWRITE)
 
     def open_output(self, path: str) -> BinaryIO:
-        """A stream whose content becomes the file when it is closed."""
+        """A stream whose content becomes the file on close."""
         temporary = _temporary_beside(path)
 
         def take_place() -> None:
@@ -121,21 +121,21 @@ class HadoopLogStore:
         return cast("BinaryIO", JavaOutput(self._create(temporary), take_place, give_up))
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The files right below ``directory`` from the name ``start`` on."""
+        """The files directly below ``directory``, from the name ``start`` on."""
         files = (entry for entry in self._list(directory) if not entry.is_directory and entry.name >= start)
         prefix = f"{directory.rstrip('/')}/" if directory else ""
         for entry in sorted(files, key=lambda file: file.name):
             yield FileStatus(f"{prefix}{entry.name}", entry.size, entry.modification_time)
 
     def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory`` from ``start`` on; one call of the JVM for each directory."""
+        """Every file below ``directory`` from ``start`` on; makes one JVM call for each directory."""
         pending = [directory.rstrip("/")]
         first = f"{pending[0]}/{start}" if pending[0] and start else start
         while pending:
             parent = pending.pop()
             for entry in self._list(parent):
                 path = f"{parent}/{entry.name}" if parent else entry.name
-                if path < first[: len(path)]:  # and so is all below it
+                if path < first[: len(path)]:  # so does everything below it
                     continue
                 if entry.is_directory:
                     pending.append(path)
@@ -143,26 +143,26 @@ class HadoopLogStore:
                     yield FileStatus(path, entry.size, entry.modification_time)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete the files; those already gone are no error."""
+        """Delete the files; missing ones are ignored."""
         for path in paths:
             with as_os_errors(path):
                 self._filesystem.delete(self._java_path(path), False)
 
     @property
     def allowed_prefixes(self) -> tuple[str, ...]:
-        """The places outside of the root from which the table's files may be read."""
+        """URIs outside of the root from which the table's files may be read."""
         return self._allowed_prefixes
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
-        """None are known: other processes reach the files with their own Hadoop."""
+        """Empty: other processes access the files with their own Hadoop."""
         return {}
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """Arrow's filesystem where it finds the native library of HDFS (``libhdfs``); else this store's, on this machine only.
+        """Arrow's filesystem if it finds the native library of HDFS (``libhdfs``); else this store's, on this machine only.
 
         Raises:
-            UnsupportedStorageError: The URI lies in a storage that neither knows.
+            UnsupportedStorageError: The URI is in a storage that neither supports.
         """
         if uri is None:
             return self._data_filesystem
@@ -185,7 +185,7 @@ class HadoopLogStore:
             return log_store_filesystem(self), ""
 
     def _java_path(self, path: str) -> Any:
-        """Hadoop's name of a file; a path that would leave the table is a mistake of the caller."""
+        """Hadoop's path of a file; raises for a path outside of the table, which is a bug in the caller."""
         if path.startswith("/") or ".." in path.split("/"):
             raise ValueError(f"{path!r} is not a path below {self._table_uri}")
         return self._fs.Path(f"{self._root}/{path}")
@@ -199,11 +199,11 @@ class HadoopLogStore:
             return ()
 
     def _create(self, path: str) -> Any:
-        """A Java stream into a file of a new name; the directories above it are made."""
+        """A Java stream into a new file; its parent directories are created."""
         try:
             with as_os_errors(path):
                 return self._filesystem.create(self._java_path(path), False)
-        except FileExistsError as error:  # one of those above it: the name is new, and no commit is there
+        except FileExistsError as error:  # a parent is a file: the new name itself cannot exist, so this is no commit conflict
             raise NotADirectoryError(str(error)) from error
 
     def _put(self, path: str, content: bytes, how: Any) -> None:

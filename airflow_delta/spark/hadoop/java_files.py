@@ -1,4 +1,4 @@
-"""Java's streams and exceptions as Python's."""
+"""Java's streams and exceptions as those of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_delta.spark.jvm import Py4JError, Py4JJavaError
 
-_BUFFER = 1 << 20  # bytes that go over to the JVM at once
+_BUFFER = 1 << 20  # bytes transferred to the JVM at once
 _ERRORS: dict[str, type[OSError]] = {
     "java.io.FileNotFoundException": FileNotFoundError,
     "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
@@ -22,13 +22,13 @@ _ERRORS: dict[str, type[OSError]] = {
 
 @contextmanager
 def as_os_errors(path: str = "") -> Iterator[None]:
-    """Raise what Java throws as the ``OSError`` that means the same."""
+    """Convert Java exceptions to ``OSError``s with the same meaning."""
     try:
         yield
     except Py4JJavaError as error:
         thrown = error.java_exception
         name = thrown.getClass().getName()
-        if name == "org.apache.hadoop.ipc.RemoteException":  # what the name node said
+        if name == "org.apache.hadoop.ipc.RemoteException":  # the actual error of the name node
             name = thrown.getClassName()
         kind = _ERRORS.get(name, OSError)
         raise kind(f"{name}: {thrown.getMessage()} ({path})" if path else f"{name}: {thrown.getMessage()}") from error
@@ -43,19 +43,19 @@ class JavaInput(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """It is for reading."""
+        """Always True."""
         return True
 
     def seekable(self) -> bool:
-        """It is for random reads."""
+        """Always True."""
         return True
 
     def tell(self) -> int:
-        """The position."""
+        """The current position."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position, also behind the end."""
+        """Set the position, which may lie after the end."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         if start + offset < 0:
             raise ValueError(f"negative position {start + offset}")
@@ -63,7 +63,7 @@ class JavaInput(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer from here on as far as the file reaches."""
+        """Fill the buffer from the current position, as far as the file reaches."""
         length = min(len(buffer), max(self._size - self._position, 0))
         if not length:
             return 0
@@ -75,7 +75,7 @@ class JavaInput(io.RawIOBase):
         return len(content)
 
     def close(self) -> None:
-        """Close Java's stream; what it says of that does not matter."""
+        """Close Java's stream; its errors are ignored."""
         if not self.closed:
             super().close()
             with suppress(Py4JError):
@@ -90,22 +90,22 @@ class _RawOutput(io.RawIOBase):
         self._written = 0
 
     def writable(self) -> bool:
-        """It is for writing."""
+        """Always True."""
         return True
 
     def tell(self) -> int:
-        """How many bytes went over; a seek is not possible."""
+        """How many bytes were written; seeking is not supported."""
         return self._written
 
     def write(self, content: Any) -> int:
-        """All of the content."""
+        """Write all of the content."""
         with as_os_errors():
             self._stream.write(bytes(content))
         self._written += len(content)
         return len(content)
 
     def close(self) -> None:
-        """Close Java's stream: only now the content is there."""
+        """Close Java's stream, which completes the file."""
         if not self.closed:
             super().close()
             with as_os_errors():
@@ -113,12 +113,12 @@ class _RawOutput(io.RawIOBase):
 
 
 class JavaOutput(io.BufferedWriter):
-    """Writes into a file beside the one that is meant, which it becomes on ``close``; dropped unclosed it leaves nothing.
+    """Writes a temporary file that is renamed on ``close``; a stream that is dropped without being closed leaves nothing.
 
     Args:
-        stream: An ``FSDataOutputStream`` into the file beside.
-        take_place: Gives that file the name that is meant.
-        give_up: Deletes it.
+        stream: An ``FSDataOutputStream`` into the temporary file.
+        take_place: Renames the temporary file to its final name.
+        give_up: Deletes the temporary file.
     """
 
     def __init__(self, stream: Any, take_place: Callable[[], None], give_up: Callable[[], None]) -> None:
@@ -128,7 +128,7 @@ class JavaOutput(io.BufferedWriter):
         super().__init__(_RawOutput(stream), _BUFFER)
 
     def close(self) -> None:
-        """Complete the file, under its name."""
+        """Complete the file, under its final name."""
         if self._ended:
             return
         self._ended = True

@@ -1,7 +1,7 @@
-"""A listing of Hadoop's, brought over from the JVM in one piece.
+"""Transfers a listing of Hadoop's from the JVM in one piece.
 
-Reading name, size and time of each of a million statuses takes py4j three million round trips. Hadoop can write statuses as
-bytes (``Writable``): a count, then for each one a length and a protobuf message, ``FileStatusProto`` of its ``FSProtos.proto``.
+Reading name, size and time of a million statuses with py4j takes three million round trips. Hadoop can serialize statuses
+(``Writable``): a count, followed by a length and a protobuf message for each, ``FileStatusProto`` of its ``FSProtos.proto``.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pyspark.sql import SparkSession
 from airflow_delta.spark.jvm import hadoop_gateway
 
 _COUNT = struct.Struct(">i")
-_FILE_TYPE, _PATH, _LENGTH, _MODIFICATION_TIME = 1, 2, 3, 7  # numbers of fields in the message
+_FILE_TYPE, _PATH, _LENGTH, _MODIFICATION_TIME = 1, 2, 3, 7  # field numbers in the message
 _DIRECTORY = 1
-_LAST_BITS = 0x7F  # of a byte of a number; the highest bit says that there are more
+_LAST_BITS = 0x7F  # the highest bit of a byte indicates that more follow
 
 
 @dataclass(frozen=True, slots=True)
 class ListedStatus:
-    """A file or directory of a listing.
+    """A file or directory in a listing.
 
     Attributes:
         name: The last part of its path.
-        size: Bytes; 0 of a directory.
+        size: Size in bytes; 0 for a directory.
         modification_time: Milliseconds since the epoch.
     """
 
@@ -38,14 +38,14 @@ class ListedStatus:
 
 
 def listed_statuses(spark: SparkSession, statuses: Any) -> list[ListedStatus]:
-    """What Java's array of ``FileStatus`` holds.
+    """The statuses in a Java array of ``FileStatus``.
 
     Args:
-        spark: The session whose JVM has it.
-        statuses: As ``FileSystem.listStatus`` gives it.
+        spark: The session whose JVM has the array.
+        statuses: The result of ``FileSystem.listStatus``.
     """
     jvm, gateway = hadoop_gateway(spark, "a directory")
-    # py4j takes an array of one type for no array of another, though Java does.
+    # py4j does not accept an array of a subtype, though Java does.
     writables = gateway.new_array(jvm.org.apache.hadoop.io.Writable, len(statuses))
     jvm.java.lang.System.arraycopy(statuses, 0, writables, 0, len(statuses))
     sink = jvm.java.io.ByteArrayOutputStream()
@@ -55,7 +55,7 @@ def listed_statuses(spark: SparkSession, statuses: Any) -> list[ListedStatus]:
 
 
 def parsed_statuses(content: bytes) -> Iterator[ListedStatus]:
-    """The statuses in the bytes that an ``ArrayWritable`` of them wrote."""
+    """The statuses in the serialized form of an ``ArrayWritable`` of them."""
     (count,), position = _COUNT.unpack_from(content), _COUNT.size
     for _ in range(count):
         (length,), position = _COUNT.unpack_from(content, position), position + _COUNT.size
@@ -80,18 +80,18 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
             case 0:  # a number
                 value, position = _varint(message, position)
                 yield number, value
-            case 2:  # bytes, text or a message
+            case 2:  # bytes, text or nested message
                 length, position = _varint(message, position)
                 yield number, message[position : position + length]
                 position += length
-            case 1 | 5:  # of a fixed width; no field that is needed
+            case 1 | 5:  # of fixed width; not needed here
                 position += 8 if wire_type == 1 else 4
             case _:
                 raise ValueError(f"wire type {wire_type} in a file status")
 
 
 def _varint(message: bytes, position: int) -> tuple[int, int]:
-    """A number of protobuf's, and where it ends."""
+    """A protobuf varint, and the position after it."""
     value = shift = 0
     while True:
         byte = message[position]

@@ -1,4 +1,4 @@
-"""The log of a table, on whatever filesystem: the one place where a job chooses the store."""
+"""Opens the log of a table on any filesystem; the only place where jobs select the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from airflow_delta.spark.jvm import Py4JJavaError, hadoop_configuration, hadoop_
 
 
 def lies_on_hadoop(uri: str) -> bool:
-    """Whether only the JVM's Hadoop reaches a table; local paths and object stores have stores of their own."""
+    """Whether only the JVM's Hadoop can access a table; local paths and object stores have their own stores."""
     return scheme_of(uri) in HADOOP_SCHEMES
 
 
@@ -32,13 +32,13 @@ def table_log(
 ) -> DeltaLog:
     """As ``DeltaLog.for_table``, and for tables on HDFS through the session's Hadoop; nothing is read yet.
 
-    Tables that this process knows as managed are opened through their catalog.
+    Tables that this process knows to be catalog-managed are opened through their catalog.
 
     Raises:
         InvalidStatementError: The URI is blank, or names no bucket.
-        UnsupportedStorageError: No atomic create is known for this filesystem, it is not reached, or not with these options.
-        InvalidCatalogError: A managed table, and the environment does not name its catalog.
-        SparkConnectUnsupportedError: A table on HDFS, and a session whose JVM is out of reach.
+        UnsupportedStorageError: The filesystem has no known atomic create, or cannot be accessed at all or with these options.
+        InvalidCatalogError: The table is catalog-managed, and the environment does not name its catalog.
+        SparkConnectUnsupportedError: The table is on HDFS, and the session's JVM cannot be accessed.
     """
 
     def open_files(vended: VendedOptions | None) -> LogStore:
@@ -59,7 +59,7 @@ def _files(
 
 
 def table_place(spark: SparkSession, uri: str) -> Place:
-    """Where a table or file lies; on Hadoop as its filesystem resolves it, default names and mounts included."""
+    """The place of a table or file; on Hadoop as its filesystem resolves it, including default names and mounts."""
     if lies_on_hadoop(uri):
         path = hadoop_gateway(spark, uri)[0].org.apache.hadoop.fs.Path(uri)
         with suppress(Py4JJavaError):

@@ -1,1 +1,1 @@
-"""How rows come out of files and go into them: scans, sinks, staging areas, listings."""
+"""Reading and writing of data files from Spark: scans, sinks, staging areas, footers."""

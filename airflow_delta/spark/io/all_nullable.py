@@ -1,4 +1,4 @@
-"""A schema without NOT NULL: every column, member, element and value may be NULL."""
+"""Schemas without NOT NULL: every column, field, element and value is nullable."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _Type = TypeVar("_Type", bound=DataType)
 
 
 def all_nullable(data_type: _Type, *, keep: Collection[str] | None = None) -> _Type:
-    """The type with no NOT NULL at any depth.
+    """The type without NOT NULL at any depth.
 
     Args:
-        data_type: Of a column or of a whole table.
-        keep: Keys of the columns' metadata that stay; all of them when None.
+        data_type: Type of a column, or a whole schema.
+        keep: Keys of the column metadata to keep; all when None.
     """
     match data_type:
         case StructType(fields):
@@ -31,6 +31,6 @@ def all_nullable(data_type: _Type, *, keep: Collection[str] | None = None) -> _T
 
 
 def nullable_field(field: StructField, *, keep: Collection[str] | None = None) -> StructField:
-    """The column with no NOT NULL in it; ``keep`` as of ``all_nullable``."""
+    """The column without NOT NULL at any depth; ``keep`` as of ``all_nullable``."""
     metadata = {key: value for key, value in field.metadata.items() if keep is None or key in keep}
     return StructField(field.name, all_nullable(field.type, keep=keep), True, metadata)

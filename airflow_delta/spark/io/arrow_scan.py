@@ -1,6 +1,6 @@
-"""Data files read by Python workers with Arrow: everywhere where Arrow has a filesystem, whatever the log says of a file.
+"""Reads data files with Arrow in Python workers, wherever Arrow has a filesystem, and whatever features the files use.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READ = ["path", "partition_values", "deletion_vector"]
 
 
 def marked_listing(table: TableFiles) -> spark_types.StructType:
-    """One column for numbers of tasks; it names the table of their files in the plan."""
+    """One column for task numbers; its metadata names the table in Spark's plan."""
     return spark_types.StructType([spark_types.StructField("task", spark_types.LongType(), metadata={READ_MARK: table.mark})])
 
 
@@ -42,15 +42,15 @@ def arrow_scan(
     *,
     needed: AbstractSet[str] | None = None,
 ) -> DataFrame:
-    """The rows that no deletion vector hides; tasks share the files by their bytes.
+    """The rows not deleted by deletion vectors; tasks share the files by size.
 
     Args:
         spark: The session.
-        files: ``SCANNED_COLUMNS``, and ``NUM_RECORDS`` where it is known; at least one.
-        table: Where they lie.
-        columns: The columns that are read, partition columns among them.
-        shown: The same as the DataFrame shows them.
-        needed: Names of those that are read; the others are NULL. All when None.
+        files: ``SCANNED_COLUMNS``, and ``NUM_RECORDS`` where known; at least one file.
+        table: The table of the files.
+        columns: The columns of the result, partition columns included.
+        shown: The same columns as Spark's schema.
+        needed: Names of the columns to read; the others are NULL. All when None.
     """
     if needed is not None and not needed >= set(columns.names):
         read = [position for position, name in enumerate(columns.names) if name in needed] or [0]
@@ -69,12 +69,12 @@ def arrow_scan(
 
 
 def estimated_size(files: pa.Table, schema: StructType, columns: StructType) -> int:
-    """Bytes in memory of some columns of files, about.
+    """Approximate bytes in memory of some columns of files.
 
     Args:
-        files: With ``size``, and ``NUM_RECORDS`` where it is known: there may be more rows than their size lets one think.
-        schema: All columns of their table.
-        columns: Those that are read.
+        files: Files with ``size``, and ``NUM_RECORDS`` where known, as there may be more rows than the size suggests.
+        schema: All columns of the table.
+        columns: The columns to read.
     """
     counted = files[NUM_RECORDS.name] if NUM_RECORDS.name in files.column_names else pa.array([], NUM_RECORDS.type)
     rows = max(pc.sum(counted).as_py() or 0, (pc.sum(files["size"]).as_py() or 0) // row_width(schema))
@@ -88,9 +88,9 @@ def _column_or_null(column: spark_types.StructField, names: list[str]) -> Column
 
 
 def no_rows(spark: SparkSession, table: TableFiles, shown: spark_types.StructType) -> DataFrame:
-    """No rows of these columns, as a table without files has them."""
+    """An empty result with these columns, for a table without files."""
     (listing,) = marked_listing(table).fields
-    listing.name = f"airflow_delta_{uuid.uuid4().hex}"  # that no column of the table has
+    listing.name = f"airflow_delta_{uuid.uuid4().hex}"  # unique, so that no column of the table has this name
     return spark.createDataFrame([], spark_types.StructType([listing, *shown.fields])).drop(listing.name)
 
 
@@ -99,8 +99,8 @@ class ArrowReader:
     """Turns files into their rows, in a worker.
 
     Attributes:
-        table: Where they lie.
-        columns: Those that are read.
+        table: The table of the files.
+        columns: The columns to read.
     """
 
     table: TableFiles

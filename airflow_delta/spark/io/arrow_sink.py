@@ -1,7 +1,7 @@
-"""Rows written by Python workers with Arrow, where the JVM knows no filesystem.
+"""Writes rows with Arrow in Python workers, where the JVM has no filesystem for the storage.
 
-A file counts only when the task that wrote it came to its end and named it: names are unique to each attempt, and nothing is
-found by listing.
+A file counts only if the task that wrote it finished and returned its name: names are unique to each attempt, and no directory
+is listed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from airflow_delta.spark.worker_code import map_in_arrow
 
 
 def write_in_workers(frame: DataFrame, sink: FileSink, aggregates: Mapping[str, Column], *, here: bool = False) -> WrittenFiles:
-    """As ``row_sink.write_files``; the files are those that the workers named, or this process where it does their work.
+    """As ``row_sink.write_files``; the files are those that the workers returned, or this process if it does their work.
 
     A worker holds one row group at a time: rows come sorted by directory.
     """
     columns, directory = sink.columns, sink.directory
     rows, observed = observe(frame, aggregates)
     names = [directory, *columns.names] if directory else columns.names
-    # Spark parses the names of what it maps: dots and backticks would be syntax.
+    # Spark parses the column names that it passes to mapInArrow, so dots and backticks must be avoided.
     plainly_named = rows.select(*map(quoted, names)).toDF(*map(str, range(len(names))))
     if directory:
         plainly_named = plainly_named.sortWithinPartitions(F.col("0"))
@@ -52,7 +52,7 @@ def write_in_workers(frame: DataFrame, sink: FileSink, aggregates: Mapping[str, 
 
 
 def write_held(rows: pa.Table, sink: FileSink) -> pa.Table:
-    """The files (``WRITTEN_FILE``) of rows that this process holds, as Spark gave them: the sink's columns, no directories."""
+    """Write rows that this process holds (the sink's columns, as Spark returned them); returns ``WRITTEN_FILE``."""
     began = system_clock()
     results = done_here(_worker(sink), rows.select(sink.columns.names).to_batches(), RESULT)
     return _named(results, sink, began)
@@ -66,7 +66,7 @@ def _worker(sink: FileSink) -> ArrowSinkWorker:
         table_uri=store.table_uri,
         folder=f"{staging.name}/{sink.folder}",
         directory=sink.directory,
-        schema=all_nullable(sink.columns),  # constraints are checked by the caller's aggregates, over all rows
+        schema=all_nullable(sink.columns),  # the caller's aggregates check the constraints
         selection=StatisticsSelection.from_properties(configuration),
         codec=codec_for_arrow(configuration),
         file_bytes=target_file_size(configuration) or FILE_BYTES,
@@ -74,9 +74,9 @@ def _worker(sink: FileSink) -> ArrowSinkWorker:
 
 
 def _named(results: pa.Table, sink: FileSink, began: int) -> pa.Table:
-    """What workers returned (``RESULT``), as ``WRITTEN_FILE``.
+    """The results of workers (``RESULT``) as ``WRITTEN_FILE``.
 
-    No file is older than ``began``: who reckons from there how long vacuums spare it is never too late.
+    No file is shown as older than ``began``: from then on vacuums keep it at least for the retention.
     """
     staging = sink.staging
     described = {

@@ -1,6 +1,6 @@
-"""The side of the Arrow sink that runs in Spark's Python workers.
+"""The part of the Arrow sink that runs in Spark's Python workers.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ RESULT = pa.schema(
         ("stats", pa.string()),
     ]
 )
-"""One row per file; ``path`` below the table's root, not percent-encoded."""
+"""One row for each file; ``path`` is below the table's root, not percent-encoded."""
 RESULT_DDL = "path string, directory string, size bigint, num_records bigint, stats string"
 
 FILE_BYTES = 1 << 30
-"""After so many bytes a task begins its next file."""
+"""Bytes after which a task starts its next file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,14 @@ class ArrowSinkWorker:
     """Turns a partition of rows into files, and one ``RESULT`` row for each.
 
     Attributes:
-        filesystems: How the table's files are reached.
+        filesystems: Gives the table's filesystem.
         table_uri: The table's root, for errors.
-        folder: Where the files go, below the root.
-        directory: Name of the directories' column, which is then the first of those that arrive, sorted; None without one.
-        schema: The columns that arrive (after it), in order, and as the files hold them.
+        folder: Folder of the files, below the root.
+        directory: Name of the directory column, which is then the first input column, sorted; None without one.
+        schema: The other input columns, in order, and as the files contain them.
         selection: Which columns get statistics.
-        codec: How the files are compressed, as Arrow names it.
-        file_bytes: After so many bytes the next file begins.
+        codec: Compression codec, as Arrow names it.
+        file_bytes: Bytes after which the next file starts.
     """
 
     filesystems: TableFilesystems
@@ -81,7 +81,7 @@ class ArrowSinkWorker:
             yield pa.RecordBatch.from_pylist(files.written, schema=RESULT)
 
     def _by_directory(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each directory, as they come; all of one without directories."""
+        """The rows of each directory, in order; all rows together if there are no directories."""
         if not batch.num_rows:
             return
         rows = batch if self.directory is None else batch.select(range(1, batch.num_columns))
@@ -95,14 +95,14 @@ class ArrowSinkWorker:
 
 
 class _Files:
-    """The files of one task, one of them open at a time."""
+    """The files of one task, of which only one is open at a time."""
 
     def __init__(self, sink: ArrowSinkWorker) -> None:
         self._sink = sink
         self._value: str | None = None
         self._writer: DataFileWriter | None = None
         self.written: list[dict[str, object]] = []
-        """``RESULT`` rows of those that are complete."""
+        """``RESULT`` rows of the complete files."""
 
     def write(self, value: str, rows: pa.RecordBatch) -> None:
         if self._writer is None or value != self._value or self._writer.flushed_bytes >= self._sink.file_bytes:
@@ -123,7 +123,7 @@ class _Files:
             self.written.append({"path": path, "directory": self._value, **described})
 
     def abort(self) -> None:
-        """Leave no file, as far as the storage still answers; what stays is in no commit."""
+        """Delete all files, as far as the storage answers; those left are not part of any commit."""
         if self._writer is not None:
             self._writer.abort()
         for file in self.written:
@@ -132,10 +132,10 @@ class _Files:
                 filesystem.delete_file(f"{root}/{file['path']}")
 
     def _open(self, value: str) -> None:
-        filesystem, root = self._sink.filesystems()  # for each file: keys of the storage may end before the task does
+        filesystem, root = self._sink.filesystems()  # for each file, as storage credentials may expire meanwhile
         folder = f"{root}/{self._sink.folder}" + (f"/{self._sink.directory}={value}" if self._sink.directory else "")
         location = f"{folder}/part-{len(self.written):05d}-{uuid.uuid4()}-c000{ending(self._sink.codec)}"
-        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, and HDFS creates them
             filesystem.create_dir(PurePosixPath(location).parent.as_posix())
         self._value = value
         self._writer = DataFileWriter(

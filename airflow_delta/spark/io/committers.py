@@ -1,13 +1,13 @@
-"""How the files of Spark's writer get to their place: Hadoop's committer renames them, ours writes them there.
+"""Commits the files of Spark's writer: Hadoop's committer renames them; ours lets tasks write to the final place.
 
-A rename in an object store is a copy, and Hadoop's committer makes two of each file, the second in the driver. Committers
-without it come with hadoop-aws and spark-hadoop-cloud, which a session need not have, and for S3 alone. This one is a class of
-some lines: Spark's own compiler (Janino) makes it, and it travels to the executors as an added JAR.
+A rename in an object store is a copy, and Hadoop's committer makes two of each file, the second one in the driver. Committers
+that avoid this come with hadoop-aws and spark-hadoop-cloud, which a session may not have, and only for S3. The one here is a
+small Java class: Spark's own compiler (Janino) compiles it, and it is sent to executors as an added JAR.
 
-Each attempt of a task writes into a directory of its own. One that may commit leaves an empty object that says so; when the job
-ends, these are deleted, and so are the directories of other attempts. What an attempt writes even later, because its executor
-only seemed lost, or because Spark stops the slower of two attempts only now, lies beside what the commit names, in a directory
-that is not among the ``committed_directories``: the attempt deletes it, or a vacuum finds it.
+Each task attempt writes to its own directory. An attempt that may commit leaves an empty marker object; at the end of the job,
+the markers and the directories of all other attempts are deleted. Whatever an attempt writes even later, because its executor
+only seemed lost or Spark stops a speculative attempt late, is in a directory that is not in ``committed_directories``, so the
+commit does not reference it: the attempt deletes it, or a vacuum does.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ public class InPlaceCommitter extends FileOutputCommitter {
 """
 
 _RENAMING = {
-    "mapreduce.fileoutputcommitter.algorithm.version": "1",  # 2 shows files of tasks that fail later
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",  # version 2 exposes files of tasks that fail later
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 _COMMITTER = "spark.sql.parquet.output.committer.class"
@@ -127,9 +127,9 @@ _loading = threading.Lock()
 
 
 def committer_options(spark: SparkSession, uri: str) -> Mapping[str, str]:
-    """Options of a write of Parquet files into a directory.
+    """Options for writing Parquet files to a directory.
 
-    Where the cluster has chosen a committer itself, as EMR does and who sets up S3A's, it is that one which commits.
+    A committer configured on the cluster, such as that of EMR or S3A, is used instead of ours.
     """
     if not is_object_store(uri) or _has_own(spark) or not add_class(spark, _CLASS, _SOURCE):
         return _RENAMING
@@ -137,12 +137,12 @@ def committer_options(spark: SparkSession, uri: str) -> Mapping[str, str]:
 
 
 def committed_directories(spark: SparkSession, options: Mapping[str, str], uri: str) -> frozenset[str] | None:
-    """The directories of the attempts that committed, after a write; None where all files are those of such attempts.
+    """After a write, the directories of the attempts that committed; None if all files are those of such attempts.
 
     Args:
         spark: The session that wrote.
         options: The ``committer_options`` of the write.
-        uri: Where it wrote. The last two names of the path are nowhere else the same.
+        uri: Where it wrote. The last two parts of the path must be unique.
     """
     if options.get(_COMMITTER) != _CLASS:
         return None
@@ -151,13 +151,13 @@ def committed_directories(spark: SparkSession, options: Mapping[str, str], uri: 
 
 
 def _has_own(spark: SparkSession) -> bool:
-    """Whether another committer is set for Parquet, or a protocol that may know none."""
+    """Whether another committer is configured for Parquet, or a commit protocol that may ignore committers."""
     protocol = str(session_state(spark).conf().fileCommitProtocolClass())
     return protocol != _PROTOCOL or hadoop_configuration(spark).get(_COMMITTER) is not None
 
 
 def add_class(spark: SparkSession, name: str, source: str) -> bool:
-    """Compile a class for a classic session and its executors, once; False where its class loader takes none."""
+    """Compile a class for a classic session and its executors, once; False if its class loader does not allow adding one."""
     jvm, _ = hadoop_gateway(spark, "committers")
     context = spark.sparkContext
     loader = _loader(spark)

@@ -1,8 +1,8 @@
-"""Which engine reads and writes data files: one decision, for scans and sinks.
+"""Which engine reads and writes data files, for scans and sinks alike.
 
-Spark's own reader and writer come first: no row leaves the JVM, and columns and filters are pushed down. Python workers read
-and write with Arrow what the JVM has no class for (S3 without hadoop-aws), and what it has no credentials for: those of a
-table's storage options are Arrow's alone.
+Spark's own reader and writer are preferred: rows stay in the JVM, and columns and filters are pushed down. Python workers with
+Arrow handle storage for which the JVM has no class (S3 without hadoop-aws) or no credentials: those in a table's storage
+options only reach Arrow.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.jvm import filesystem_class, is_connect
 
 BUILT_IN_SCHEMES = frozenset(("file", "hdfs", "viewfs"))
-"""Filesystems that every Hadoop has the classes of."""
+"""Filesystems that every Hadoop installation supports."""
 
 
 class Engine(Enum):
-    """What reads or writes data files."""
+    """The engine that reads or writes data files."""
 
     JVM = "jvm"
     ARROW = "arrow"
 
 
 def is_object_store(uri: str) -> bool:
-    """Whether Hadoop would reach a place by a connector, for which a rename is a copy, and opening a file some requests."""
+    """Whether Hadoop accesses a place through a connector, for which a rename is a copy and opening a file takes requests."""
     return scheme_of(uri) not in BUILT_IN_SCHEMES
 
 
 def choose_engine(schemes: Collection[str], *, known: Collection[str], has_options: bool) -> Engine:
-    """The engine for files on filesystems.
+    """The engine for files on these filesystems.
 
     Args:
-        schemes: Of the filesystems, as Hadoop names them.
-        known: Those of them that the session's Hadoop has a class for; of the built-in ones it is known.
-        has_options: Whether the table has storage options of its own.
+        schemes: Schemes of the filesystems, as Hadoop names them.
+        known: Those for which the session's Hadoop has a class; built-in ones need not be included.
+        has_options: Whether the table has its own storage options.
     """
     others = frozenset(schemes) - BUILT_IN_SCHEMES
     return Engine.ARROW if others and (has_options or not others <= frozenset(known)) else Engine.JVM
 
 
 def engine_for(spark: SparkSession, uris: Iterable[str], storage_options: Mapping[str, Any]) -> Engine:
-    """The engine for files, or the files of tables.
+    """The engine for files, or for the files of tables.
 
     Args:
-        spark: The session, whose Hadoop is looked into.
-        uris: Where they lie, as users or Hadoop name it.
-        storage_options: The table's.
+        spark: The session, whose Hadoop is examined.
+        uris: Where they are, as URIs of users or of Hadoop.
+        storage_options: The table's storage options.
     """
     schemes = {_hadoop_scheme(uri) for uri in uris}
     others = schemes - BUILT_IN_SCHEMES
-    # Over Spark Connect it cannot be known what the server has classes for.
+    # With Spark Connect, it is unknown for which filesystems the server has classes.
     is_known = not storage_options and not is_connect(spark)
     known = [scheme for scheme in others if is_known and filesystem_class(spark, scheme) is not None]
     return choose_engine(schemes, known=known, has_options=bool(storage_options))

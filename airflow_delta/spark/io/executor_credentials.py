@@ -1,7 +1,7 @@
-"""Whether the executors of a session ask a catalog themselves for the keys of a table's storage.
+"""Whether a session's executors request the credentials of a table's storage from the catalog themselves.
 
-Where they do, no key travels with a task, and a task may take longer than the keys last. Workers import this module: it knows
-no parser of predicates.
+If they do, no credentials are sent with tasks, and a task may outlast them. Workers import this module, so it does not import
+the predicate parser.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _answers: dict[tuple[str | None, ManagedTable], bool] = {}
 
 
 def executors_ask(spark: SparkSession, table: ManagedTable) -> bool:
-    """Whether a worker of Python got keys of the table by the environment of its executor.
+    """Whether a Python worker can get the table's credentials with the environment of its executor.
 
-    One Spark task finds it out, once for an application and table. Executors are taken for being alike.
+    Determined by one Spark task, once for each application and table, on the assumption that all executors are alike.
     """
     key = (spark.conf.get("spark.app.id", None), table)
     if key not in _answers:
@@ -48,7 +48,7 @@ def _ask(spark: SparkSession, table: ManagedTable) -> bool:
     try:
         [row] = map_in_arrow(spark.range(1).coalesce(1), _Asker(table), "refusal string").collect()
         refusal = row["refusal"]
-    except (PySparkException, Py4JJavaError) as error:  # such as of a worker that lacks our code
+    except (PySparkException, Py4JJavaError) as error:  # for example, if a worker lacks our code
         refusal = type(error).__name__
     if refusal:
         _log.info("executors get the keys of %s with each task, as they cannot ask for them: %s", table.name, refusal)
@@ -57,12 +57,12 @@ def _ask(spark: SparkSession, table: ManagedTable) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asker:
-    """Requests keys of the table in a worker, and says why there are none."""
+    """Requests credentials for the table in a worker, and reports why it gets none."""
 
     table: ManagedTable
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over the one row."""
+        """The function that Spark maps over a single row."""
         for _ in batches:
             yield pa.RecordBatch.from_pylist([{"refusal": self._refusal()}], schema=_ANSWER)
 

@@ -1,4 +1,4 @@
-"""Where the rows of a Spark plan become files, and what these hold."""
+"""Where the rows of a Spark plan are written, and what the files contain."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from airflow_delta.spark.io.staging import StagingArea
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileSink:
-    """A folder of a staging area, and its files as they are to be.
+    """A folder of a staging area, and the form of the files to write.
 
     Attributes:
-        staging: Where the folder lies.
-        folder: Relative to it.
-        columns: What the files hold; under physical names where the columns have them.
-        configuration: The table's properties, which choose the columns with statistics.
-        directory: Name of a further column; the files lie in one directory ``directory=value`` for each of its values.
+        staging: The staging area.
+        folder: The folder, relative to the staging area.
+        columns: The columns of the files; mapped ones with physical names.
+        configuration: The table's properties, which select the columns with statistics.
+        directory: Name of an additional column; files are placed in a directory ``directory=value`` for each of its values.
     """
 
     staging: StagingArea

@@ -1,4 +1,4 @@
-"""Which files, and which rows about them, go to which task."""
+"""Distributes files, and rows about files, over tasks."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from airflow_delta.spark.session import cores
 from airflow_delta.spark.spark_features import repartition_by_id
 
 _FEW_FILES = 64
-"""So many branches an expression may have for each row."""
+"""Most branches of an expression that is evaluated on each row."""
 
 
 def file_task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> int:
-    """How many tasks share these files (``size`` in bytes), of whose bytes a part is read."""
-    if len(files) == 1:  # whatever the number of cores, for which a server would have to be asked
+    """How many tasks share these files (``size`` in bytes), of whose bytes the part ``share`` is read."""
+    if len(files) == 1:  # avoids asking a server for the number of cores
         return 1
     return task_count(file_work(files["size"], share).sum(), len(files), cores(spark))
 
 
 def tasks_of_files(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> npt.NDArray[np.int64]:
-    """For each of these files (``size`` in bytes), of whose bytes a part is read, the number of its task: see ``packed``."""
+    """For each file (``size`` in bytes), of whose bytes the part ``share`` is read, the number of its task: see ``packed``."""
     return packed(file_work(files["size"], share), file_task_count(spark, files, share=share))
 
 
@@ -43,9 +43,9 @@ def share_of(columns: StructType, schema: StructType) -> float:
 
 
 def described_shares(files: pa.Table) -> list[Sequence[str]]:
-    """The files, each described as JSON by all its columns but ``size`` (bytes), in shares for tasks of a Python data source.
+    """The files, as JSON of all columns except ``size`` (bytes), in shares for tasks of a Python data source.
 
-    Its planner has no session, so that the number of cores is unknown.
+    The planner of a data source has no session, so the number of cores is unknown.
     """
     work = file_work(files["size"])
     described = [
@@ -56,24 +56,24 @@ def described_shares(files: pa.Table) -> list[Sequence[str]]:
 
 
 def spread_by_file(rows: DataFrame, column: str, numbers: pa.Array, files: pa.Table, *, share: float = 1.0) -> DataFrame:
-    """The rows, those of a file together in one of the partitions that ``file_task_count`` gives for these files.
+    """The rows, distributed so that those of a file are together, over as many partitions as ``file_task_count`` gives.
 
     Args:
-        rows: Rows about files, computed already: what is left to compute would be done by these tasks.
-        column: Name of the column that numbers the file of a row: int, never NULL.
-        numbers: The numbers that occur there, ascending: int32.
+        rows: Rows about files, already computed, as otherwise these tasks would compute them.
+        column: Name of the column with the number of a row's file: int, never NULL.
+        numbers: The numbers that occur, ascending: int32.
         files: The files with these numbers (``size`` in bytes).
         share: The part of their bytes that is read.
     """
     tasks = file_task_count(rows.sparkSession, files, share=share)
     if tasks == 1:
         return rows.coalesce(1)
-    # Few files would leave tasks without any, and give two to others, by their numbers.
+    # By their numbers, few files would be distributed unevenly over the tasks.
     place = _rank(column, numbers) if len(numbers) <= _FEW_FILES else F.col(column)
     return repartition_by_id(rows, tasks, place)
 
 
 def _rank(column: str, numbers: pa.Array) -> Column:
-    """The ordinal of a number among these."""
+    """The index of a number among these."""
     branches = " ".join(f"WHEN {number} THEN {rank}" for rank, number in enumerate(numbers.to_pylist()))
     return F.expr(f"CASE {column} {branches} END")

@@ -1,8 +1,8 @@
-"""Floats in the order of Spark's conditions, whatever bounds and dictionaries say of them.
+"""Makes Spark evaluate conditions on floats correctly, in spite of bounds and dictionaries.
 
-NaN is greater than every number there, and -0.0 is 0.0. Bounds in Parquet files of Arrow leave NaN out, those of rows that
-Spark keeps in memory do, too, and a dictionary holds -0.0 apart from 0.0. Spark skips rows by all of them, though a condition
-is true of these (``x > 100``, ``x = 0.0``): measured with 4.0 to 4.3.
+In Spark, NaN is greater than every number, and -0.0 equals 0.0. Bounds in Parquet files written by Arrow omit NaN, and so do
+those of Spark's in-memory cache; dictionaries distinguish -0.0 from 0.0. Spark skips data by all of them, although a condition
+may be true for such rows (``x > 100``, ``x = 0.0``): verified with 4.0 to 4.3.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql import types as spark_types
 
 WITHOUT_SKIPPING = {f"parquet.filter.{by}.enabled": "false" for by in ("stats", "columnindex", "dictionary", "bloom")}
-"""Options of Spark's Parquet reader: it skips nothing inside of files."""
+"""Options that keep Spark's Parquet reader from skipping data inside of files."""
 
 _FLOATS = (spark_types.FloatType, spark_types.DoubleType)
 
 
 def is_float(kind: spark_types.DataType) -> bool:
-    """Whether these are floats."""
+    """Whether this is a floating-point type."""
     return isinstance(kind, _FLOATS)
 
 
 def has_float_members(columns: spark_types.StructType) -> bool:
-    """Whether structs, at any depth, have floats as members; Spark skips nothing by what is in lists and maps."""
+    """Whether structs, at any depth, have floating-point fields; inside lists and maps, Spark skips nothing."""
     structs = [field.dataType for field in columns.fields if isinstance(field.dataType, spark_types.StructType)]
     return any(is_float(field.dataType) for struct in structs for field in struct.fields) or any(
         map(has_float_members, structs)
@@ -31,12 +31,12 @@ def has_float_members(columns: spark_types.StructType) -> bool:
 
 
 def unskipped(column: Column) -> Column:
-    """The same floats, of which no condition reaches the reader: it takes those on columns alone."""
+    """The same column in a form that is not pushed down: only conditions on plain columns reach the reader."""
     return F.nanvl(column, column)
 
 
 def with_floats_unskipped(rows: DataFrame) -> DataFrame:
-    """The rows, whose columns of floats are ``unskipped``; two columns may have one name."""
+    """The rows, with floating-point columns ``unskipped``; column names may occur twice."""
     fields = rows.schema.fields
     if not any(is_float(field.dataType) for field in fields):
         return rows

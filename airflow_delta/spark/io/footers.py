@@ -1,6 +1,6 @@
-"""What footers of data files say: looked into by threads of the driver or, where there are many, by Spark's workers.
+"""Reads footers of data files, in threads of the driver or, if there are many, in Spark's workers.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from airflow_delta.spark.io.tasks import FOOTER_BYTES
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 
 FOOTERS = pa.schema([("path", pa.string()), ("num_records", pa.int64()), ("stats", pa.string())])
-"""One row per file; ``path`` as it was given."""
+"""One row for each file; ``path`` as it was given."""
 FOOTERS_DDL = "path string, num_records long, stats string"
 
 _THREADS = 8
-_DRIVER_FILES = 2_000  # a footer takes the driver about a millisecond, a Spark job with Python workers a second to start
+_DRIVER_FILES = 2_000  # on the driver a footer takes about 1 ms; a Spark job with Python workers takes 1 s to start
 
 FooterReader = Callable[[pa.Table], Iterator[pa.RecordBatch]]
-"""Makes rows of files, given by their ``path``."""
+"""Reads files, given by their ``path``, and returns rows."""
 
 
 def read_footers(
     spark: SparkSession, store: LogStore, paths: Sequence[str], schema: StructType, configuration: Mapping[str, str]
 ) -> pa.Table:
-    """Rows and statistics of files (``FOOTERS``, in no order).
+    """Number of rows and statistics of files (``FOOTERS``, in any order).
 
     Args:
         spark: The session.
-        store: The table's, which says how the files are reached.
-        paths: As ``store.data_filesystem`` names them.
+        store: The table's store, which provides the filesystem.
+        paths: Paths in the filesystem that ``store.data_filesystem`` returns.
         schema: The table's schema without partition columns.
-        configuration: The table's properties, which choose the columns with statistics.
+        configuration: The table's properties, which select the columns with statistics.
     """
     selection = StatisticsSelection.from_properties(configuration)
     here = _Describer(data_filesystem=store.data_filesystem, schema=schema, selection=selection)
@@ -56,15 +56,15 @@ def read_footers(
 def look_into(
     spark: SparkSession, paths: Sequence[str], schema: pa.Schema, ddl: str, *, here: FooterReader, in_worker: FooterReader
 ) -> pa.Table:
-    """What a reader of footers makes of files, in no order.
+    """The rows that a footer reader returns for files, in any order.
 
     Args:
         spark: The session.
         paths: The files.
-        schema: What the reader makes of them.
-        ddl: The same, as Spark names it.
-        here: The reader as it works on the driver, for few files.
-        in_worker: The reader as it works elsewhere.
+        schema: Schema of these rows.
+        ddl: The same schema as Spark DDL.
+        here: The reader for use on the driver, for few files.
+        in_worker: The reader for use in workers.
     """
     files = pa.table({"path": pa.array(paths, pa.string())})
     if len(files) <= _DRIVER_FILES:
@@ -75,7 +75,7 @@ def look_into(
 
 
 def in_threads(look: Callable[[str], Mapping[str, object]], files: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """What a function makes of the path of each of these files, and the path."""
+    """The results of a function for the path of each of these files, with the path; computed in threads."""
     paths = files["path"].to_pylist()
     with ThreadPoolExecutor(_THREADS) as threads:
         found = threads.map(look, paths)

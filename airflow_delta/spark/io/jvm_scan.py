@@ -1,4 +1,4 @@
-"""Data files read by Spark's own Parquet reader."""
+"""Reads data files with Spark's own Parquet reader."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import cores, session_with
 
 _READER_OPTIONS = {
-    "recursiveFileLookup": "true",  # no partition values out of paths
-    "__globPaths__": "false",  # a path is a path, whatever signs it holds
+    "recursiveFileLookup": "true",  # take no partition values from paths
+    "__globPaths__": "false",  # a path is a path, whatever characters it contains
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
     "mergeSchema": "false",
@@ -45,19 +45,19 @@ def jvm_scan(
     *,
     position: tuple[str, str] | None = None,
 ) -> DataFrame:
-    """The rows of files that hide none.
+    """The rows of files without deletion vectors.
 
     Args:
         spark: The session.
-        files: ``SCANNED_COLUMNS``; at least one.
-        table: Where they lie; its columns are not found by id.
-        columns: The columns that are wanted, partition columns among them.
-        shown: The same as the DataFrame shows them.
-        position: Names of two more columns: the ordinal of a row's file (int), and the row's place in it (bigint).
+        files: ``SCANNED_COLUMNS``; at least one file.
+        table: The table of the files; its columns must not be matched by id.
+        columns: The columns of the result, partition columns included.
+        shown: The same columns as Spark's schema.
+        position: Names of two additional columns: the index of a row's file (int), and the row's position in it (bigint).
 
     Raises:
         MissingDataFileError: A file is missing.
-        PathOutsideTableError: A link leads out of the table.
+        PathOutsideTableError: A link leads outside of the table.
     """
     partitions = [field for field in columns.fields if field.name in table.partition_columns]
     stored = columns.without(table.partition_columns)
@@ -65,7 +65,7 @@ def jvm_scan(
     paths = files["path"].to_pylist()
     if scheme_of(table.table_uri) == "file":
         locate = table.locate
-        for path in paths:  # the JVM follows links, wherever they lead
+        for path in paths:  # checked here, because the JVM follows links wherever they lead
             locate(path)
     uris = [file_uri(table.table_uri, path) for path in paths]
     in_files = to_spark(read)
@@ -76,7 +76,7 @@ def jvm_scan(
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
     by_name = dict(zip(columns.names, shown.fields, strict=True))
-    # Spark's reader says of everything that it may be NULL, and casts nothing of that kind to what may not be.
+    # Spark's reader returns everything as nullable, and cannot cast that to NOT NULL.
     nullable = to_spark(without_column_mapping(all_nullable(stored))).fields
     selected = {field.name: _stored(field, one, table.mapping) for field, one in zip(stored.fields, nullable, strict=True)}
     values: dict[str, pa.Array] = {}
@@ -92,12 +92,12 @@ def jvm_scan(
         metadata, keys = rows.metadataColumn("_metadata"), _metadata_paths(rows, uris)
         selected |= dict(zip(values, partition_columns(metadata["file_path"], keys, values, by_name), strict=True))
     elif table.mapping is MappingMode.NONE and not any(is_float(field.dataType) for field in in_files.fields):
-        return rows.select("*")  # into a view of files alone INSERT of Spark's writes, past the log
+        return rows.select("*")  # keeps Spark's INSERT into a view of the rows from writing past the log
     return rows.select(*(selected[name] for name in (*columns.names, *(position or ()))))
 
 
 def listing_session(spark: SparkSession, files: int) -> SparkSession:
-    """The session in which Spark lists so many files: by default it starts a task for each of them."""
+    """The session in which Spark lists this many files: by default it would start a task for each of them."""
     if is_connect(spark) or files <= int(str(spark.conf.get(f"{_LISTING}.threshold"))):
         return spark
     tasks = task_count(files * FOOTER_BYTES, files, cores(spark))
@@ -105,7 +105,7 @@ def listing_session(spark: SparkSession, files: int) -> SparkSession:
 
 
 def _stored(field: StructField, shown: spark_types.StructField, mapping: MappingMode) -> Column:
-    """The column under its logical name; a cast renames what is inside of it, by position."""
+    """The column under its logical name; a cast renames nested fields, by position."""
     column = F.col(quoted(physical_name(field)))
     if is_float(shown.dataType):
         return unskipped(column).alias(shown.name, metadata=shown.metadata)
@@ -113,20 +113,20 @@ def _stored(field: StructField, shown: spark_types.StructField, mapping: Mapping
 
 
 def _metadata_paths(rows: DataFrame, uris: Sequence[str]) -> list[str]:
-    """The files as the column ``_metadata`` of the rows names them."""
-    # Spark spells a file its own way; decoding is unambiguous where encoding is not.
+    """The files in the spelling of the rows' column ``_metadata``."""
+    # Spark spells paths in its own way; decoding is unambiguous, encoding is not.
     spelled = {_place(unquote(uri)): uri for uri in rows.inputFiles()}
     return [_as_metadata_path(spelled[_place(uri)]) for uri in uris]
 
 
 def _place(uri: str) -> tuple[str, str]:
-    """Scheme and path: what the spellings of one file have in common (the authority may be a default one)."""
+    """Scheme and path, which all spellings of a file have in common (the authority may be omitted as default)."""
     scheme, _, path = uri.partition(":")
     return scheme, f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path
 
 
 def _as_metadata_path(uri: str) -> str:
-    """A file as the column ``_metadata`` writes it: ``file:/x`` where other places write ``file:///x``."""
+    """A file in the spelling of the column ``_metadata``: ``file:/x`` instead of ``file:///x``."""
     return uri.replace("file:///", "file:/", 1) if uri.startswith("file:///") else uri
 
 

@@ -1,4 +1,4 @@
-"""Rows written by Spark's own Parquet writer, where the JVM knows the filesystem."""
+"""Writes rows with Spark's own Parquet writer, where the JVM has a filesystem for the storage."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from airflow_delta.spark.session import holds, session_with
 from airflow_delta.spark.spark_features import observe, takes_layout_as_option
 
 _LAYOUT = {
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96: no statistics, no order
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96, which has no statistics
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
 _FILTER_SIZES = 10
-"""Sizes of Bloom filters, each half of the next, that are tried where the number of values is unknown: from 16 KiB to 8 MiB."""
+"""Sizes of Bloom filters to try if the number of values is unknown, each half of the next: from 16 KiB to 8 MiB."""
 _NO_SETTINGS: Mapping[str, str] = {}
 _SHREDDING = ("spark.sql.variant.writeShredding.enabled", "spark.sql.variant.inferShreddingSchema")
-_SETTINGS = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}  # the one that no option of a write reaches
+_SETTINGS = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}  # cannot be set by an option of a write
 
 
 def variant_settings(columns: StructType, configuration: Mapping[str, str]) -> Mapping[str, str]:
-    """Whether Spark takes parts of variants into columns of their own, as the table allows it; nothing where there are none.
+    """Settings that make Spark shred variants if the table allows it; empty without variants.
 
     Protocol: PROTOCOL.md, "Writer Requirements for Variant Shredding".
     """
@@ -50,14 +50,14 @@ def variant_settings(columns: StructType, configuration: Mapping[str, str]) -> M
 
 
 def fit_for_jvm(rows: DataFrame, *, variants: Mapping[str, str] = _NO_SETTINGS) -> DataFrame | None:
-    """The rows in a session whose settings suit Spark's writer; None where they cannot be computed in another than theirs.
+    """The rows in a session whose settings suit Spark's writer; None if they cannot be moved to another session.
 
     Args:
         rows: The rows.
-        variants: What ``variant_settings`` says of the files that they go to.
+        variants: Settings from ``variant_settings``.
     """
     spark = rows.sparkSession
-    # The types in files are chosen by options, which Spark before 4.2 does not look at.
+    # Options determine the types in files, but Spark before 4.2 ignores them.
     settings = {**({} if takes_layout_as_option(spark) else _LAYOUT), **_SETTINGS, **variants}
     if holds(spark, settings):
         return rows
@@ -67,9 +67,9 @@ def fit_for_jvm(rows: DataFrame, *, variants: Mapping[str, str] = _NO_SETTINGS) 
 def write_in_jvm(
     frame: DataFrame, sink: FileSink, aggregates: Mapping[str, Column], *, rows_per_file: int | None = None
 ) -> WrittenFiles:
-    """As ``row_sink.write_files``, of rows that are ``fit_for_jvm``.
+    """As ``row_sink.write_files``, for rows that are ``fit_for_jvm``.
 
-    The files are those that lie in the folder afterwards, as their footers describe them.
+    Returns all files found in the folder afterwards, as their footers describe them.
     """
     staging, folder = sink.staging, sink.folder
     rows, observed = observe(frame, aggregates)
@@ -91,10 +91,10 @@ def write_in_jvm(
 
 
 def _filters(sink: FileSink) -> dict[str, str]:
-    """The options of Spark's writer for the Bloom filters that the table wants.
+    """Options of Spark's writer for the Bloom filters that the table requires.
 
-    It writes none for what it stores in a dictionary from the first page to the last. Without a number of distinct values it
-    tries several sizes at once, and keeps the least that is large enough.
+    Spark writes none for a chunk that is dictionary-encoded throughout. Without a number of distinct values it tries several
+    sizes at once, and keeps the smallest that suffices.
     """
     indexed = IndexedColumns.from_properties(sink.configuration)
     names = [physical_name(field) for field in indexed.fields(sink.columns)]
@@ -128,20 +128,20 @@ def _described(frame: DataFrame, sink: FileSink, found: Sequence[pafs.FileInfo])
 
 
 def _as_files_hold_them(rows: DataFrame, columns: StructType, spread: list[str]) -> DataFrame:
-    """The columns under the names that they have in files; rows that have just these already, as they are.
+    """The columns with their names in files; rows that already have exactly these are returned unchanged.
 
-    For each column that is selected the JVM is called several times, and plans it in one more projection.
+    Each selected column costs several JVM calls, and a projection in Spark's plan.
     """
     is_mapped = any(PHYSICAL_NAME_KEY in field.metadata for field in columns.fields)
     if not is_mapped and [name for name in rows.columns if name not in spread] == list(columns.names):
         return rows
-    in_file = in_files(all_nullable(columns))  # Spark casts nothing that may be NULL to what may not be
+    in_file = in_files(all_nullable(columns))  # Spark cannot cast nullable columns to NOT NULL
     stored = (_as_stored(*fields) for fields in zip(columns.fields, in_file.fields, strict=True))
     return rows.select(*spread, *stored)
 
 
 def _as_stored(field: StructField, stored: spark_types.StructField) -> Column:
-    """The column as files hold it; a cast to the same type with other names renames what is inside, by position."""
+    """The column as files contain it; a cast to the same type with other names renames nested fields, by position."""
     column = F.col(quoted(field.name))
     if PHYSICAL_NAME_KEY not in field.metadata:
         return column

@@ -1,11 +1,11 @@
-"""Files made into rows by Python tasks: which of them a task gets, and what size Spark takes the rows for.
+"""Turns files into rows in Python tasks: which files a task gets, and what size Spark assumes for the rows.
 
-Spark takes what comes out of Python for as large as what goes in. That is the number of a task here, so that Spark would take
-every table for next to nothing, and broadcast it. But a range of numbers counts by its length, whatever a filter leaves of it:
-the range is as long as to be of the size of the rows, and all but one number for each task are left out before Python sees
-them. That costs a nanosecond for eight bytes, as far as it goes.
+Spark assumes that the output of Python code is as large as its input. Here the input is just a task number, so Spark would take
+every table for tiny, and broadcast it. But for a range of numbers, the size estimate depends on its length, regardless of
+filters on it: so the range is made as long as needed for the size of the rows, and all numbers but one for each task are
+filtered out before Python sees them. That costs a nanosecond for each eight bytes of assumed size.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from airflow_delta.spark.worker_code import map_in_arrow
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 _FUNCTION_BYTES = 4 << 20
-"""As large as a function that travels to the workers may become; more files take more than one."""
+"""Most bytes of a function that is sent to workers; for more files, several functions are used."""
 _PLAN_BYTES = 64 << 20
-"""Of a plan over Spark Connect, which sends at most 128 MiB."""
+"""Most bytes of a plan of Spark Connect, which can send 128 MiB."""
 _MOST_BYTES = 1 << 30
-"""Spark need not know of more, unless the session's threshold is so high that it would broadcast that."""
+"""Spark need not know of larger sizes, unless its broadcast threshold is even higher."""
 _MOST_BROADCAST_BYTES = 8 << 30
-"""Spark broadcasts no larger table, whatever the threshold: ``BroadcastExchangeExec.MAX_BROADCAST_TABLE_BYTES``."""
+"""Spark never broadcasts a larger table: ``BroadcastExchangeExec.MAX_BROADCAST_TABLE_BYTES``."""
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 _SIZE = re.compile(r"(\d{1,15})\s*([kmgtp]?)b?", re.IGNORECASE)
 _UNITS = " kmgtp"
 _NUMBER_BYTES = 8
 TASK = "__airflow_delta_task"
-"""Column of shared files: the number of the task."""
+"""Column of shared files: the number of the task that gets the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileShares:
-    """Files dealt out to tasks, as a part of the function that Spark maps over the numbers of the tasks.
+    """Files distributed over tasks, as a part of the function that Spark maps over task numbers.
 
     Attributes:
-        files: Any columns, and the number of the task, ascending, as bytes.
-        stride: How far the numbers of two tasks lie apart where Spark counts them.
+        files: Any columns, and the number of the task, ascending; serialized.
+        stride: Difference between the range numbers of two consecutive tasks.
     """
 
     files: bytes
@@ -72,10 +72,10 @@ class FileShares:
 
 @dataclass(frozen=True, slots=True)
 class PerTask:
-    """The function that Spark maps over the numbers of the tasks, where the files of one need no others.
+    """The function that Spark maps over task numbers, if tasks only need their own files.
 
     Attributes:
-        work: Makes batches of the files of a task.
+        work: Makes batches from the files of a task.
         shares: The files.
     """
 
@@ -83,7 +83,7 @@ class PerTask:
     shares: FileShares
 
     def __call__(self, numbers: Batches) -> Batches:
-        """The batches of these tasks, one after the other; errors of ours stay what they are."""
+        """The batches of these tasks, one task after the other; this package's errors keep their types."""
         return with_typed_errors(batch for files in self.shares.of(numbers) for batch in self.work(files))
 
 
@@ -97,16 +97,16 @@ def map_files(
     size: int = 0,
     mark: spark_types.StructType | None = None,
 ) -> DataFrame:
-    """The rows that workers make of files.
+    """The rows that workers make from files.
 
     Args:
         spark: The session.
-        files: At least one, with the columns that the workers need.
-        tasks: For each file the number of the task that gets it, as ``tasks.packed`` numbers them.
-        worker: The function that makes rows of shares.
-        schema: Of the rows.
-        size: How many bytes they have in memory, about: Spark decides by it what it broadcasts. 0 where nothing is decided.
-        mark: One column, of which a statement finds the metadata in Spark's plan.
+        files: At least one file, with the columns that the workers need.
+        tasks: For each file, the number of its task, as ``tasks.packed`` numbers them.
+        worker: Creates the function that turns shares into rows.
+        schema: Schema of the rows.
+        size: Approximate bytes of the rows in memory, by which Spark decides whether to broadcast them. 0 if irrelevant.
+        mark: One column, whose metadata statements find in Spark's plan.
     """
     frames: list[DataFrame] = []
     for first, end in pairwise(_bounds(files, tasks)):
@@ -120,19 +120,19 @@ def map_files(
 
 
 def shareable_bytes(spark: SparkSession, files: pa.Table) -> int:
-    """Of how many bytes may be what the functions share that read these files: over Spark Connect each carries its own copy."""
+    """Most bytes shared by the functions that read these files; with Spark Connect, each function carries its own copy."""
     return _PLAN_BYTES // (files.nbytes // _FUNCTION_BYTES + 1) if is_connect(spark) else sys.maxsize
 
 
 def all_files(files: pa.Table) -> tuple[FileShares, pa.RecordBatch]:
-    """All files as the share of one task, and the number of that task, for a worker's function in this process."""
+    """All files as the share of one task, with the task number, to run a worker's function in this process."""
     shares = FileShares(files=_as_bytes(files, np.zeros(len(files), np.int64)), stride=1)
     return shares, pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
 
 
 def _numbers(spark: SparkSession, tasks: int, size: int) -> tuple[DataFrame, int]:
-    """One number for each task, in a partition of its own, which Spark takes for so many bytes; and the distance of two."""
-    if size > _MOST_BYTES:  # Spark is asked for its threshold only where it matters: over Spark Connect that is a call
+    """One number for each task, in its own partition, with an assumed size for Spark; and the stride between numbers."""
+    if size > _MOST_BYTES:  # only then is the threshold read: with Spark Connect that is a call
         size = min(size, max(_MOST_BYTES, 2 * min(_broadcast_threshold(spark), _MOST_BROADCAST_BYTES)))
     wanted = size / tasks / _NUMBER_BYTES
     stride = 1 << round(log2(wanted)) if wanted > 1 else 1
@@ -141,13 +141,13 @@ def _numbers(spark: SparkSession, tasks: int, size: int) -> tuple[DataFrame, int
 
 
 def _broadcast_threshold(spark: SparkSession) -> int:
-    """Up to how many bytes the session broadcasts a side of a join by its size; 0 for none."""
+    """Bytes up to which the session broadcasts a side of a join by its size; 0 for never."""
     match = _SIZE.fullmatch(str(spark.conf.get(_THRESHOLD)).strip())
     return int(match[1]) << 10 * _UNITS.index(match[2].lower() or " ") if match else 0
 
 
 def _bounds(files: pa.Table, tasks: npt.NDArray[np.int64]) -> list[int]:
-    """Where to cut the files so that each piece goes into a function; the files of a task stay together."""
+    """Where to cut the files so that each piece fits into a function; the files of a task stay together."""
     pieces = -(-len(_as_bytes(files, tasks)) // _FUNCTION_BYTES)
     middle = tasks[[len(files) * piece // pieces for piece in range(1, pieces)]]
     return [*dict.fromkeys([0, *np.searchsorted(tasks, middle).tolist(), len(files)])]

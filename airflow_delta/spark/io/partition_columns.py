@@ -1,10 +1,10 @@
-"""Partition columns of rows that Spark's own reader reads, as expressions over the name of a row's file.
+"""Partition columns of rows read by Spark's own reader, as expressions over the path of a row's file.
 
-The log says which values a file has; paths say nothing. Spark decides a condition about the file alone once for each file,
-before it opens any: so a condition on partition columns leaves out files wherever it stands, in any kind of session.
+The log determines the values of a file; its path does not matter. Spark evaluates conditions that only depend on the file once
+for each file, before opening any: so a condition on partition columns skips files wherever it occurs, in any kind of session.
 
-A file is found by the hash of its path in a table of two levels without collisions (Fredman, Komlós, Szemerédi), so that a row
-costs the same however many files there are.
+A file is looked up by the hash of its path in a two-level table without collisions (Fredman, Komlós, Szemerédi), so that the
+cost for a row does not depend on the number of files.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from airflow_delta.core.operations.checkpoints.spark_hash import SEED, spark_has
 NO_FILE = -1
 _NO_HASH = 1 << 32
 _MAX_BUCKET, _MOST_SLOTS = 1 << 10, 16
-"""Slots of a bucket, and of all for each path: only paths that are made to collide need more."""
+"""Most slots of a bucket, and most slots for each path; only maliciously chosen paths need more."""
 _KEYS = ("", "0", "1", "2")
 
 
 def partition_columns(
     path: Column, paths: Sequence[str], values: Mapping[str, pa.Array], shown: Mapping[str, spark_types.StructField]
 ) -> Iterator[Column]:
-    """For each partition column the values of the rows.
+    """The values of each partition column for the rows.
 
     Args:
-        path: A row's file; an error where it is none of these.
+        path: The path of a row's file; an unknown path is an error.
         paths: The files, each once; at least one.
-        values: Of each of them, by column.
-        shown: The columns as the DataFrame shows them, by the same names.
+        values: The value for each file, by column.
+        shown: The columns in the DataFrame's schema, by the same names.
     """
     hashed = HashedFiles.of(paths)
     if hashed is None:
@@ -59,14 +59,15 @@ def partition_columns(
 class HashedFiles:
     """Files by the hashes of their paths.
 
-    A bucket has the hashes with the same low bits, and as many slots as it needs for the remainders of the high bits to differ.
+    A bucket has the hashes with the same low bits, and as many slots as are needed for the high bits to have different
+    remainders.
 
     Attributes:
-        key: What is hashed before the path.
-        low_bits: How many bits number the buckets.
-        starts: Where the slots of each bucket begin, and where those of the last one end.
-        files: The number of the file in each slot, or ``NO_FILE``.
-        hashes: The hash of its path, signed; no hash where there is no file.
+        key: A prefix for hashing.
+        low_bits: Number of bits that select the bucket.
+        starts: First slot of each bucket, and the end of the last bucket.
+        files: The index of the file in each slot, or ``NO_FILE``.
+        hashes: The signed hash of the path in each slot; a value that is no hash for empty slots.
     """
 
     key: str
@@ -77,7 +78,7 @@ class HashedFiles:
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> HashedFiles | None:
-        """Those of these paths; None where they are made to collide."""
+        """The table for these paths; None if they were maliciously chosen to collide."""
         texts = pa.array(paths, pa.string())
         for key in _KEYS:
             seeds = spark_hash(pa.array([key]), pa.array([SEED], pa.uint32()))
@@ -111,19 +112,19 @@ class HashedFiles:
         return F.hash(F.lit(self.key), path)
 
     def at(self, path: Column) -> Column:
-        """The slot of a path, where it is one of these."""
+        """The slot of a path, if the path is known."""
         found, starts = self.hash_of(path), _numbers(self.starts)
         bucket = found.bitwiseAND(F.lit((1 << self.low_bits) - 1))
         return starts[bucket] + F.shiftrightunsigned(found, self.low_bits) % (starts[bucket + 1] - starts[bucket])
 
 
 def _numbers(numbers: Iterable[int], kind: str = "int") -> Column:
-    """A constant array: of a text, as a column for each of its members would take Spark long to understand."""
+    """A constant array, parsed from a text: as an array of literal columns, Spark would take long to analyze it."""
     return F.split(F.lit(",".join(map(str, numbers))), ",").cast(f"array<{kind}>")
 
 
 def _value(values: pa.Array, number: Column, kind: spark_types.DataType) -> Column:
-    """One of these values, none of which is NULL; NULL where the number is none of theirs."""
+    """The value with this index, none of which is NULL; NULL for an index that is out of range."""
     if not len(values):
         return F.lit(None).cast(kind)
     if pa.types.is_binary(values.type):
@@ -136,7 +137,7 @@ def _value(values: pa.Array, number: Column, kind: spark_types.DataType) -> Colu
 
 
 def _texts(texts: Sequence[str]) -> Column:
-    """A constant array, as ``_numbers``."""
+    """A constant array of strings, like ``_numbers``."""
     separators = (f"\x1f{number}\x1f" for number in itertools.count())
     separator = next(separator for separator in separators if separator.join(texts).split(separator) == list(texts))
     return F.split(F.lit(separator.join(texts)), separator)

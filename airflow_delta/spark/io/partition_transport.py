@@ -1,7 +1,7 @@
-"""How partition values get from the rows of a Spark plan into the log without passing through a path.
+"""Transfers partition values from the rows of a Spark plan to the log without using paths.
 
-Rows are spread over directories by an id, which is a hash of their typed partition values; which values an id stands for
-travels beside the rows, as an observed metric of the one pass that writes them.
+Rows are distributed over directories by an id, a hash of their typed partition values; the values of each id are returned as an
+observed metric of the same pass that writes the rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ID = "id"
 
 @dataclass(frozen=True, slots=True)
 class PartitionTransport:
-    """The expressions that send partition values, and how they are understood on the driver.
+    """The expressions that send partition values, and their decoding on the driver.
 
     Attributes:
         fields: The partition columns, in order; at least one.
@@ -38,21 +38,21 @@ class PartitionTransport:
     fields: tuple[StructField, ...]
 
     def directory_id(self) -> Column:
-        """The id of a row's directory: equal for equal values. NULLs count, though the hash skips them."""
+        """The id of a row's directory: equal for equal values. NULLs are included, although Spark's hash skips them."""
         columns = [_comparable(field) for field in self.fields]
         return F.xxhash64(*columns, *(F.isnull(column) for column in columns))
 
     def observed(self, directory: str) -> Column:
-        """The distinct ids, which lie in the column ``directory``, with their values, as one aggregate."""
+        """One aggregate with the distinct ids, in the column ``directory``, and their values."""
         values = [_portable(field).alias(f"v{position}") for position, field in enumerate(self.fields)]
         return F.collect_set(F.struct(F.col(directory).alias(_ID), *values))
 
     def understood(self, observed: Iterable[Any], table: str) -> dict[str, dict[str, str | None]]:
-        """The partition values, as the log holds them (by physical name), of each id (as text).
+        """The partition values of each id (as text), in the form of the log (by physical name).
 
         Raises:
-            StagedFilesError: One id stands for two sets of values; it happens once in 2**64 pairs.
-            UnwritablePartitionValueError: A value that the log cannot hold.
+            StagedFilesError: Two sets of values have the same id, with a probability of 2**-64 for each pair.
+            UnwritablePartitionValueError: The log cannot represent a value.
         """
         understood: dict[str, dict[str, str | None]] = {}
         for row in observed:
@@ -63,20 +63,20 @@ class PartitionTransport:
 
 
 def partition_maps(values: Iterable[Mapping[str, str | None]]) -> pa.Array:
-    """The ``partition_values`` column of as many files."""
+    """Partition values of files as the ``partition_values`` column."""
     return pa.array([list(row_values.items()) for row_values in values], STRING_MAP)
 
 
 def _comparable(field: StructField) -> Column:
     column = F.col(quoted(field.name))
-    if has_collation(field):  # the log tells texts apart by their bytes
+    if has_collation(field):  # the log distinguishes strings by their bytes
         return F.collate(column, "UTF8_BINARY")
-    # -0.0 equals 0.0 and must not become a second partition.
+    # -0.0 equals 0.0, and must not become a second partition.
     return column + F.lit(0.0).cast(str(field.type)) if field.type in (FLOAT, DOUBLE) else column
 
 
 def _portable(field: StructField) -> Column:
-    """The value in a shape that no time zone, calendar or range of Python's types changes on the way."""
+    """The value in a form that no time zone, calendar or Python type limit changes in transfer."""
     column = _comparable(field)
     match field.type:
         case kind if kind == DATE:
@@ -92,13 +92,13 @@ def _portable(field: StructField) -> Column:
 def _text(sent: Any, field: StructField) -> str | None:
     try:
         value = _received(sent, field.type)
-    except (OverflowError, ValueError) as error:  # years that Python does not count to
+    except (OverflowError, ValueError) as error:  # years outside of Python's range
         raise UnwritablePartitionValueError(column=field.name, value=_shown(sent, field.type), type=str(field.type)) from error
     return serialize(value, field.type, column=field.name)
 
 
 def _shown(sent: Any, data_type: DataType) -> str:
-    """A value that Python has none for, by Arrow, which counts to more years."""
+    """The text of a value outside of Python's range, by Arrow."""
     match data_type:
         case kind if kind == DATE:
             value = pa.scalar(sent, pa.int32()).cast(pa.date32())
@@ -110,7 +110,7 @@ def _shown(sent: Any, data_type: DataType) -> str:
 
 
 def _received(value: Any, data_type: DataType) -> Any:
-    """What ``_portable`` sent, as ``serialize`` takes it."""
+    """A value sent by ``_portable``, in the form that ``serialize`` takes."""
     if value is None:
         return None
     if data_type == DATE:

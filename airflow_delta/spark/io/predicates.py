@@ -1,7 +1,7 @@
-"""What a condition says of a table's rows, by the rules of the session that runs it.
+"""The core's predicate for a condition, under the settings of the session that runs it.
 
-The core reads Spark SQL as a session with Spark's defaults does. A session may give the same words another meaning, by its
-settings and by functions of its own: such a condition is left to Spark, row by row.
+The core reads Spark SQL as a session with default settings does. Settings, or functions registered in the session, may change
+the meaning of a condition: such a condition is left to Spark, row by row.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _SETTINGS = {
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": re.compile(r"[\d.]e", re.IGNORECASE),
     "spark.sql.legacy.bangEqualsNot": re.compile("!"),
 }
-"""Settings that are off by default, each with the sign of a text that it may give another meaning."""
+"""Settings that are off by default, with the characters whose meaning in a text they may change."""
 
 _CALLS = re.compile(r"\b(startswith|like|tinyint|smallint|int|bigint|float|double|decimal|date|timestamp)\s*\(", re.IGNORECASE)
-"""Functions that the core understands."""
+"""Functions that the core evaluates itself."""
 
 _BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
 
 
 def predicate_of(spark: SparkSession, text: str, schema: StructType, table: str) -> Expression:
-    """The predicate that a condition says, as far as it means in this session what it means by default; else an opaque one.
+    """The predicate of a condition, as far as it has its default meaning in this session; opaque otherwise.
 
     Args:
         spark: The session.
         text: Spark SQL.
         schema: The table's schema.
-        table: URI of the table, for the errors.
+        table: URI of the table, for errors.
 
     Raises:
-        InvalidPredicateError: As ``parse_predicate``.
+        InvalidPredicateError: As of ``parse_predicate``.
     """
     if any(sign.search(text) and _is_on(spark, setting) for setting, sign in _SETTINGS.items()) or _calls_other(spark, text):
         return _undecided(text, schema)
@@ -53,7 +53,7 @@ def predicate_of(spark: SparkSession, text: str, schema: StructType, table: str)
 
 
 def predicate_of_analyzed(spark: SparkSession, text: str, schema: StructType, table: str) -> Expression:
-    """As ``predicate_of``, of a condition that Spark has analyzed: what the core cannot take apart, any row may fulfil."""
+    """As ``predicate_of``, for a condition that Spark has analyzed; if the core cannot parse it, any row may satisfy it."""
     try:
         return predicate_of(spark, text, schema, table)
     except InvalidPredicateError:
@@ -61,10 +61,10 @@ def predicate_of_analyzed(spark: SparkSession, text: str, schema: StructType, ta
 
 
 def predicate_of_rows(spark: SparkSession, text: str, schema: StructType, table: str) -> Expression:
-    """As ``predicate_of_analyzed``, of a condition that Spark has yet to analyze.
+    """As ``predicate_of_analyzed``, for a condition that Spark has not analyzed yet.
 
     Raises:
-        InvalidPredicateError: As ``parse_predicate``, whose text lists the columns; Spark takes it for none, too.
+        InvalidPredicateError: As of ``parse_predicate``, listing the columns, if Spark rejects the condition, too.
     """
     try:
         return predicate_of(spark, text, schema, table)
@@ -77,7 +77,7 @@ def predicate_of_rows(spark: SparkSession, text: str, schema: StructType, table:
 
 
 def _undecided(text: str, schema: StructType) -> Expression:
-    """Of a condition that is about any of the columns, and that Spark alone decides."""
+    """An opaque predicate that may depend on any column."""
     return Opaque(text, tuple(map(Column, schema.names)))
 
 
@@ -86,11 +86,11 @@ def _is_on(spark: SparkSession, setting: str) -> bool:
 
 
 def _calls_other(spark: SparkSession, text: str) -> bool:
-    """Whether a function of the session stands before Spark's own of the name."""
+    """Whether the text calls a session's own function that hides Spark's function of the same name."""
     names = {name.lower() for name in _CALLS.findall(text)}
     return not all(is_built_in(spark, name) for name in names)
 
 
 def is_built_in(spark: SparkSession, function: str) -> bool:
-    """Whether the session takes the name of a function of Spark's for that function, and not for one of its own."""
+    """Whether the name refers to Spark's own function in this session, not to one of the session's."""
     return str(spark.catalog.getFunction(function).className).startswith(_BUILT_IN)

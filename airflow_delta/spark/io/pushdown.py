@@ -1,4 +1,4 @@
-"""What a query needs of a table."""
+"""The part of a table that a query needs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from airflow_delta.core.predicate import TRUE, Expression
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushdown:
-    """The part of a table that decides what a query gives; the default is the whole table.
+    """What can affect the result of a query; by default the whole table.
 
     Attributes:
-        columns: Names of the columns whose values count; all when None. Others have any value, NULL say.
-        predicate: A row for which it is not true makes no difference.
+        columns: Names of the columns whose values matter; all when None. Other columns may have any value, such as NULL.
+        predicate: Rows for which it is not true do not matter.
     """
 
     columns: frozenset[str] | None = None

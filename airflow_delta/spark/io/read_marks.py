@@ -1,7 +1,7 @@
-"""Where a scan in a plan of Spark's says which table it reads: a statement looks for scans of its own target.
+"""Marks in Spark's plans that show which table a scan reads, so that a statement can find scans of its own target.
 
-In a classic session that is a reader's option, or metadata of a column (``READ_MARK``). Of a plan of Spark Connect only a text
-is to be had, which shows neither: there the rows of a table bear an alias.
+In a classic session the mark is a reader option, or column metadata (``READ_MARK``). Spark Connect only provides plans as text,
+which shows neither: there, the rows of a table get an alias.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _READS = ("Relation", "RelationV2")
 
 
 def marked(rows: DataFrame, table: TableFiles) -> DataFrame:
-    """The rows of a table's version, such that a plan of Spark Connect shows which they are."""
+    """The rows of a table's version, marked so that a plan of Spark Connect identifies them."""
     return rows.alias(f"{_ALIAS}{table.mark.encode().hex()}") if is_connect(rows.sparkSession) else rows
 
 
 def shown_reads(plans: str) -> Iterator[tuple[str, str]]:
-    """The reads in the analyzed plan of what ``explained`` gives.
+    """The reads in the analyzed plan, from the text that ``explained`` returns.
 
     Returns:
-        ``MARK`` and ``TableFiles.mark`` for each marked read; of each other read of files or tables Spark's name for it
-        (``Relation``, ``RelationV2``) and what is shown behind that.
+        For each marked read ``MARK`` and ``TableFiles.mark``; for each other read of files or tables Spark's name of the node
+        (``Relation``, ``RelationV2``) and the text after it.
 
     Raises:
-        SparkConnectUnsupportedError: The plan is not shown to its end.
+        SparkConnectUnsupportedError: The plan's text is truncated.
     """
-    within: int | None = None  # the depth of the marked read that this node is a part of
+    within: int | None = None  # depth of the marked read that contains the current node
     for branches, name, rest in _nodes(plans):
         depth = len(branches)
         if within is not None and depth > within:
@@ -53,7 +53,7 @@ def shown_reads(plans: str) -> Iterator[tuple[str, str]]:
 
 
 def shows_subquery(plans: str) -> bool:
-    """Whether the analyzed plan of rows of one relation has a second branch: only a subquery makes one.
+    """Whether the analyzed plan of rows from a single relation has a second branch, which means a subquery.
 
     Raises as ``shown_reads``.
     """
@@ -61,12 +61,12 @@ def shows_subquery(plans: str) -> bool:
 
 
 def _nodes(plans: str) -> Iterator[tuple[str, str, str]]:
-    """How far each node is set in, its name and what follows; nodes of subqueries too."""
+    """Indentation of each node, its name and the text after it; includes nodes of subqueries."""
     found = _ANALYZED.search(plans)
     if found is None:
         instead = "unset spark.sql.maxPlanStringLength in the session, or use a classic one"
         raise SparkConnectUnsupportedError(feature="a statement of which Spark shows a part of the plan only", instead=instead)
-    for line in found[1].splitlines()[1:]:  # the first one shows the columns
+    for line in found[1].splitlines()[1:]:  # the first line shows the columns
         node = _NODE.match(line)
         if node is not None:
             yield node["branches"], node["name"], node["rest"]

@@ -1,21 +1,22 @@
-"""Rows that a statement computes once and reads several times: kept through the loss of executors, released at its end.
+"""Rows that a statement computes once and reads several times: they survive the loss of executors, and are released at its end.
 
-What keeps them depends on what is lost with an executor, and on whether that can be computed again:
+How they are kept depends on what is lost with an executor, and whether it can be computed again:
 
-- In a local master (``local[4]``) there is no executor to lose but the driver. They stay in its memory and on its disk
-  (``localCheckpoint``), which is the quickest.
-- Rows that come out the same however often they are computed are cached with their lineage (``persist``): Spark computes the
-  lost ones again, and only these. So are the changes of rows: they come out of data files, which never change, by expressions
-  that Spark knows to be deterministic, and their order does not matter.
-- All others would be other rows the second time, beside what was already counted and written of the first: a source may
-  be any query (it draws numbers, takes any of several rows, reads what goes on growing), and numbers of identity columns
-  hang on the order of rows, which a shuffle leaves open. They are written as Parquet files into a directory of the table, which
-  the statement deletes again: wherever it runs, it can write and read there. Spark Connect does not show which rows repeat.
+- With a local master (``local[4]``) there is no executor to lose but the driver. Rows stay in its memory and on its disk
+  (``localCheckpoint``), which is the fastest way.
+- Rows that are the same whenever they are computed are cached with their lineage (``persist``): Spark recomputes only what was
+  lost. This includes the changes of rows: they are computed from data files, which never change, by expressions that Spark
+  knows to be deterministic, and their order does not matter.
+- All other rows would differ the second time from what was already counted and written: a source may be any query (with random
+  numbers, with an arbitrary choice of rows, over data that keeps growing), and values of identity columns depend on the order
+  of rows, which a shuffle does not guarantee. They are written as Parquet files to a directory of the table, which the
+  statement deletes again: wherever it runs, it can read and write there. With Spark Connect all rows are kept this way, as it
+  does not show which rows repeat.
 
-Small ones of Spark Connect are kept by this process, and sent along with what uses them: ``small_work``.
+With Spark Connect, small results are kept by this process, and sent along with what uses them: ``small_work``.
 
-Columns of types that no file of a table holds (intervals, texts with a collation) leave only ``localCheckpoint``, and so does a
-dry run, which writes nothing: its rows die with their executor, and ``retry_on_conflict`` starts again.
+Columns of types that table files cannot store (intervals, strings with a collation) only allow ``localCheckpoint``, and so does
+a dry run, which writes nothing: such rows are lost with their executor, and ``retry_on_conflict`` then starts again.
 """
 
 from __future__ import annotations
@@ -76,13 +77,13 @@ class Kept(NamedTuple):
 
 
 class RowCache:
-    """Keeps rows for a statement, or for an attempt of it; use it as a context manager."""
+    """Keeps rows for a statement, or for one attempt of it; use it as a context manager."""
 
     def __init__(self, store: LogStore | None) -> None:
         """Nothing is kept yet.
 
         Args:
-            store: The table's, where rows may be written; None where nothing may be, as in a dry run.
+            store: The table's store, to which rows may be written; None if nothing may be written, as in a dry run.
         """
         self._store = store
         self._releases = ExitStack()
@@ -94,18 +95,18 @@ class RowCache:
         self.release()
 
     def release(self) -> None:
-        """Let go of all rows, and never raise: there is a commit, or an error, that is to be seen. Others may be kept then."""
+        """Release all rows; the cache can be used again. Never raises, so as not to hide a commit or an error."""
         self._releases.close()
 
     def keep_here(self, rows: DataFrame, size: int) -> HeldRows | None:
-        """Compute the rows, which this process keeps from then on; None where it does not, or where they are too many.
+        """Compute the rows, and keep them in this process; None if it is not used for that, or if there are too many rows.
 
         Args:
             rows: The rows.
-            size: Their bytes in memory, about, at most.
+            size: Most bytes that they take in memory, approximately.
 
         Raises:
-            As computing the rows raises it.
+            As computing the rows does.
         """
         spark = rows.sparkSession
         if not is_connect(spark) or size > MOST_BYTES:  # before the server is asked for their types
@@ -122,16 +123,16 @@ class RowCache:
         return None if found.nbytes > MOST_BYTES else HeldRows(spark.createDataFrame(found, rows.schema), found)
 
     def keep(self, rows: DataFrame, aggregates: Mapping[str, Column], *, of_fixed_files: bool = False) -> Kept:
-        """Compute the rows; give them as they are kept, and the aggregates over them, by name, taken in the same pass.
+        """Compute and keep the rows; returns them with aggregates over them, by name, taken in the same pass.
 
         Args:
             rows: The rows.
-            aggregates: Where there are none, the rows may be left to be computed, and kept, by the first action on them.
-            of_fixed_files: Whether, but for subqueries, they are computed only from files that never change, and their order
-                does not matter.
+            aggregates: If empty, the rows may only be computed, and kept, by the first action on them.
+            of_fixed_files: Whether the rows, apart from subqueries, are computed only from files that never change, and their
+                order does not matter.
 
         Raises:
-            As computing the rows raises it.
+            As computing the rows does.
         """
         if not has_executors(rows.sparkSession):
             return self._in_checkpoint(rows, aggregates)
@@ -141,7 +142,7 @@ class RowCache:
             return self._in_checkpoint(rows, aggregates)
         try:
             return self._in_files(rows, aggregates, self._store)
-        except (UnsupportedTypeError, AnalysisException):  # what else is wrong with them, the other way raises again
+        except (UnsupportedTypeError, AnalysisException):  # if anything else is wrong with the rows, the fallback raises again
             return self._in_checkpoint(rows, aggregates)
 
     def _in_checkpoint(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> Kept:
@@ -155,7 +156,7 @@ class RowCache:
         return Kept(with_floats_unskipped(kept), _computed(kept, aggregates))
 
     def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column], store: LogStore) -> Kept:
-        """Columns are named by their positions in the files, as two may have one name."""
+        """Keep the rows in files. File columns are named by position, as two columns may have the same name."""
         shown = rows.schema.fields
         renamed = [SparkField(str(position), field.dataType, metadata=field.metadata) for position, field in enumerate(shown)]
         plain = (StructField(field.name, field.type) for field in from_spark(SparkStruct(renamed)).fields)
@@ -166,7 +167,7 @@ class RowCache:
                 raise UnsupportedTypeError(type=found)
         staging = StagingArea(store)
         self.at_end(staging.discard)
-        fit = fit_for_jvm(rows)  # before they are observed: that ties them to their session
+        fit = fit_for_jvm(rows)  # before observing them, which ties them to their session
         counted, observed = _observed(rows if fit is None else fit, aggregates)
         named = counted.toDF(*map(str, range(len(shown))))
         sink = FileSink(staging=staging, folder=_FOLDER, columns=schema, configuration=_NO_STATISTICS)
@@ -179,12 +180,12 @@ class RowCache:
         return Kept(named_again, observed())
 
     def at_end(self, release: Callable[[], object]) -> None:
-        """Call this when the rows are released; what it raises is logged."""
+        """Register a function to call when the rows are released; its exceptions are logged."""
         self._releases.callback(_quietly, release)
 
 
 def _computed(kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:
-    """The aggregates over rows that stay once they are computed, taken in the one job that does so; no job without any."""
+    """The aggregates over rows that are kept once computed, taken in the one job that does so; without aggregates, no job."""
     if not aggregates:
         return {}
     if not sends_observations(kept.sparkSession):
@@ -195,7 +196,7 @@ def _computed(kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str,
 
 
 def _observed(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
-    """As ``observe``, which takes at least one aggregate."""
+    """As ``observe``, but allows no aggregates at all."""
     return observe(rows, aggregates) if aggregates else (rows, dict)
 
 
@@ -218,7 +219,7 @@ def _table_files(store: LogStore, schema: StructType) -> TableFiles:
 
 
 def _scanned(written: pa.Table) -> pa.Table:
-    """The written files (``WRITTEN_FILE``), in the columns that a scan needs."""
+    """The written files (``WRITTEN_FILE``), with the columns that a scan needs."""
     filled = written.filter(pc.greater(written["num_records"], 0))
     fields = [ADD_FILE.field(name) for name in SCANNED_COLUMNS]
     known = {"path": filled["path"], "size": filled["size"], "partition_values": pa.array([{}] * len(filled), fields[1].type)}

@@ -1,4 +1,4 @@
-"""Where the rows of a Spark plan become Parquet files: in the JVM or in Python workers, as ``engines`` decides."""
+"""Writes the rows of a Spark plan as Parquet files, in the JVM or in Python workers, as ``engines`` decides."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def write_files(
     """Write the rows as files, in one pass over them.
 
     Args:
-        frame: The rows; columns that the files do not hold are only for the aggregates.
-        sink: Where they go.
-        aggregates: By name, taken in the same pass.
-        rows_per_file: At most so many in one; workers count bytes instead, as the properties say.
-        size: Bytes of the rows in memory, about; None where that is not known. Few of them this process writes: ``small_work``.
+        frame: The rows; columns that are not in the files are only for the aggregates.
+        sink: Where they are written.
+        aggregates: Aggregates by name, taken in the same pass.
+        rows_per_file: Most rows in a file; workers limit bytes instead, as the table's properties say.
+        size: Approximate bytes of the rows in memory; None if unknown. This process writes few rows itself: ``small_work``.
 
     Raises:
-        SchemaMismatchError: A value that no file of such columns holds.
-        UnsupportedStorageError: Neither the JVM nor Arrow reaches the table.
+        SchemaMismatchError: A value does not fit the columns of the files.
+        UnsupportedStorageError: Neither the JVM nor Arrow can access the table.
     """
     spark, staging = frame.sparkSession, sink.staging
     if size is not None and is_done_here(spark, sink.columns, size):
         return write_in_workers(frame, sink, aggregates, here=True)
     engine = engine_for(spark, [staging.table_uri], staging.store.storage_options)
-    # Spark's writer refuses void columns, which files leave out, and gives no ids to elements of lists and maps.
+    # Spark's writer rejects void columns, which files omit, and writes no ids for elements of lists and maps.
     if holds_void(sink.columns) or any(map(nested_ids, all_fields(sink.columns))):
         engine = Engine.ARROW
     variants = variant_settings(sink.columns, sink.configuration)

@@ -1,7 +1,7 @@
-"""Rows that keep their ids: what files of copied rows hold beside the table's columns.
+"""Row tracking: the hidden columns in files of copied rows.
 
-Protocol: PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking". A row that is rewritten carries its id in a
-column of its file; one that did not change also carries the version that last changed it.
+Protocol: PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking". A row that is rewritten keeps its id in a hidden
+    column of the new file; a row that did not change also keeps the version that last changed it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_delta.core.schema import StructType
 
 
 def row_id_column(metadata: Metadata) -> StructType:
-    """The column in which files of changed rows hold their ids; none where the table does not track rows."""
+    """The column with row ids in files of changed rows; none if the table does not track rows."""
     row_ids = RowIds.from_configuration(metadata.configuration)
     if row_ids is None:
         return StructType(())
@@ -23,6 +23,6 @@ def row_id_column(metadata: Metadata) -> StructType:
 
 
 def statistics_of(schema: StructType, configuration: Mapping[str, str]) -> dict[str, str]:
-    """The table's properties, made to say that no column behind these has statistics."""
+    """The table's properties, changed so that no column after the given ones gets statistics."""
     leaves = StatisticsSelection.from_properties(configuration).leaves(schema)
     return {**configuration, "delta.dataSkippingNumIndexedCols": str(len(leaves))}

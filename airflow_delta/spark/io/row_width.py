@@ -1,4 +1,4 @@
-"""About how many bytes rows take, where they were not counted."""
+"""Estimates the bytes that rows take."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _WIDTH, _TEXT_WIDTH, _ITEMS = 8, 16, 4
 _WIDE_DECIMAL = 18
 _FILES, _LEAST_ROWS = 1_000, 1_000
 _MOST_LEVELS = 3
-"""Values inside of so many others are counted: Spark Connect takes no expression of a hundred levels."""
+"""Nesting depth up to which values are measured, as Spark Connect accepts no expression of a hundred levels."""
 _MOST_COUNTED = 64
-"""So many columns of values of any length are counted; more would make each row's sum a program of its own."""
+"""Most columns of variable length that are measured; with more, Spark would generate a too complex expression."""
 
 
 def stored_row_bytes(files: pa.Table) -> float | None:
-    """Bytes of a row in data files: as in the first of some that a table has; None where these hold too few rows to say.
+    """Bytes of a row in data files, from the first of these files; None if they have too few rows to tell.
 
     Args:
         files: Columns ``size``, and ``NUM_RECORDS`` or ``stats``.
@@ -53,7 +53,7 @@ def stored_row_bytes(files: pa.Table) -> float | None:
 
 
 def row_bytes(schema: StructType) -> Column:
-    """Bytes of a row of Spark's in memory, about: values of any length are counted. A file takes less for them."""
+    """Approximate bytes of a Spark row in memory, measuring values of variable length. In a file it takes less."""
     counted = [field for field in schema.fields if not _is_fixed(field.type)][:_MOST_COUNTED]
     rest = StructType(tuple(field for field in schema.fields if field not in counted))
     sizes = (_value_bytes(F.col(quoted(field.name)), field.type) for field in counted)
@@ -97,12 +97,12 @@ def _is_fixed(data_type: DataType) -> bool:
 
 
 def is_of_fixed_width(schema: StructType) -> bool:
-    """Whether ``row_width`` is certain for its columns: none holds texts or other values of any length."""
+    """Whether ``row_width`` is exact for the schema: no column contains strings or other values of variable length."""
     return all(field.type in _FIXED or isinstance(field.type, DecimalType) for field in schema.fields)
 
 
 def row_width(data_type: DataType) -> int:
-    """Bytes of a value in memory; of a row for a schema."""
+    """Bytes of a value in memory; for a schema, of a row."""
     match data_type:
         case StructType(fields):
             return sum(row_width(field.type) for field in fields) or 1

@@ -1,13 +1,13 @@
 """A table at one version, as a DataFrame.
 
-Two readers share the work. Spark's own prunes columns and filters in the JVM, and knows the old calendar, so it is the first
-choice. Python workers read with Arrow what it does not: files that ``engines`` leaves to them, files whose rows a deletion
-vector hides, files whose columns are found by id, and very many files. They read for sessions whose names are case-sensitive,
-too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one; and for those
-whose Parquet reader is of Spark's second kind (``spark.sql.sources.useV1SourceList``), which does not show the file of a row;
-columns of type void, which Spark's reader refuses; and before Spark 4.1 all columns of tables with variants.
+Two readers share the work. Spark's own reader is preferred: it prunes columns and filters in the JVM, and can convert the
+legacy calendar. Python workers with Arrow read the rest: files that ``engines`` assigns to them, files with deletion vectors,
+files whose columns are matched by id, and very many files. They also read for sessions with case-sensitive names, where Spark's
+reader only finds columns in the table's spelling and shows NULL for those of another spelling; for sessions that use Spark's V2
+Parquet reader (``spark.sql.sources.useV1SourceList``), which does not show the file of a row; for columns of type void, which
+Spark's reader rejects; and, before Spark 4.1, for all tables with variants.
 
-Over Spark Connect this process may read a small table as they would, and hold its rows.
+With Spark Connect this process may read a small table itself in the same way, and hold its rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from airflow_delta.spark.spark_features import opens_files_with_variants
 from airflow_delta.spark.supported_features import check_scannable
 
 SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector", "size")
-"""The columns of ``ADD_FILE`` that a scan needs."""
+"""The columns of ``ADD_FILE`` needed by a scan."""
 
 _JVM_FILES = 10_000
 _JVM_OBJECTS = 1_000
@@ -71,16 +71,16 @@ def read_table(
     Args:
         spark: The session.
         snapshot: The version.
-        columns: Names of the columns wanted, in this order; None for all. Python workers read no others.
-        where: Spark SQL; files that hold no such row are not opened.
-        is_newest: Whether this version is read because it is the newest one. A statement on the table that is given the rows
-            then depends on there being no newer one; see ``target_reads``.
-        pushdown: What is needed of the rows: others may be missing, and other columns NULL.
+        columns: Names of the columns to return, in this order; None for all. Python workers only read these.
+        where: Spark SQL; files without matching rows are skipped.
+        is_newest: Whether this version is read because it is the newest. A statement on the table that uses these rows then
+            depends on there being no newer version; see ``target_reads``.
+        pushdown: What is needed: other rows may be missing, and other columns NULL.
 
     Raises:
         CorruptDataFileError: A file of the version is missing.
         InvalidPredicateError: ``where`` does not fit the table.
-        UnsupportedReaderFeatureError: Spark cannot read such a table here.
+        UnsupportedReaderFeatureError: Spark cannot read the table here.
     """
     schema, table_uri = snapshot.schema, snapshot.table_uri
     check_scannable(table_uri, snapshot.protocol, snapshot.metadata)
@@ -107,14 +107,14 @@ def read_files(
     *,
     needed: AbstractSet[str] | None = None,
 ) -> DataFrame:
-    """The rows of files of a table: active ones of a version, or staged ones.
+    """The rows of files of a table: live ones of a version, or staged ones.
 
     Args:
         spark: The session.
-        files: ``SCANNED_COLUMNS`` of ``ADD_FILE``, and ``NUM_RECORDS`` where it is known.
-        table: Where they lie.
-        columns: Those of the table's columns that are wanted; all when None.
-        needed: Names of those that must not be NULL instead; all when None.
+        files: ``SCANNED_COLUMNS`` of ``ADD_FILE``, and ``NUM_RECORDS`` where known.
+        table: The table of the files.
+        columns: The table's columns to return; all when None.
+        needed: Names of the columns whose values matter; the others may be NULL. All when None.
 
     Raises:
         CorruptDataFileError: A file is missing.
@@ -132,20 +132,7 @@ def read_files(
 
 
 def hold_table(spark: SparkSession, snapshot: Snapshot, *, is_newest: bool = False) -> HeldRows | None:
-    """The rows of a small table's version, which this process reads and holds over Spark Connect; None where Spark is to read.
-
-    Args:
-        spark: The session.
-        snapshot: The version.
-        is_newest: As of ``read_table``.
-
-    Raises:
-        CorruptDataFileError: A file of the version is missing, or is not what the log says.
-        InvalidPartitionValueError: A partition value is not of its column's type.
-        OSError: The storage refuses, or does not answer.
-        PathOutsideTableError: A file lies outside of the table.
-        UnsupportedReaderFeatureError: Spark cannot read such a table here.
-    """
+    """With Spark Connect, the rows of a small table, which this process reads and holds; None if Spark should read them."""
     schema, table = snapshot.schema, TableFiles.of(snapshot, is_newest=is_newest)
     files = snapshot.files(None, (*SCANNED_COLUMNS, NUM_RECORDS.name))
     if not is_done_here(spark, schema, estimated_size(files, schema, schema), files=len(files)):
@@ -155,7 +142,7 @@ def hold_table(spark: SparkSession, snapshot: Snapshot, *, is_newest: bool = Fal
         refuse_deletion_vectors(snapshot.table_uri, files)
     try:
         rows = kept_here(table.rows(schema).of_each(files.to_pylist()), arrow_schema(schema))
-    except LegacyCalendarError:  # which Spark knows
+    except LegacyCalendarError:  # Spark can convert them
         return None
     if rows is None:
         return None
@@ -164,19 +151,19 @@ def hold_table(spark: SparkSession, snapshot: Snapshot, *, is_newest: bool = Fal
 
 
 def files_for_jvm(spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType) -> pa.ChunkedArray:
-    """For each file, whether Spark's own reader is to read these columns of it; Python workers read the others.
+    """For each file, whether Spark's own reader should read these columns; Python workers read the others.
 
     Args:
         spark: The session.
         files: ``SCANNED_COLUMNS`` of ``ADD_FILE``.
-        table: Where they lie.
-        columns: Those that are read.
+        table: The table of the files.
+        columns: The columns to read.
 
     Raises:
         PathOutsideTableError: A file lies outside of the table.
     """
     table.locate.check(files["path"])
-    is_native = len(files) <= _JVM_FILES  # before a million paths become objects of Python
+    is_native = len(files) <= _JVM_FILES  # checked before a million paths become Python objects
     is_native = (
         is_native and table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
     )
@@ -190,13 +177,13 @@ def files_for_jvm(spark: SparkSession, files: pa.Table, table: TableFiles, colum
 
 
 def suits_jvm(uris: Sequence[str], *, over_connect: bool = False) -> bool:
-    """Whether Spark's own reader takes files of these names, wherever they lie.
+    """Whether Spark's own reader suits files with these names, wherever they are.
 
-    It is not for names that it takes for hidden (it would leave them out, silently) or that Hadoop cannot express (colons);
-    nor, over Spark Connect, whose server takes no option against it, for paths that are patterns (of ``t*`` it reads the files
-    of ``t1``, too); nor for very many files: with as many listing tasks as cores it opens 5,000 local files in 0.6-0.9 s (with
-    the default of one task per file, as Spark Connect leaves it, in 11-14 s), but the driver holds all paths several times; and
-    in an object store each takes three requests.
+    Not for names that Spark takes for hidden (which it would silently skip) or that Hadoop cannot represent (colons). With
+    Spark Connect, whose server has no option against it, not for paths that are patterns (for ``t*`` it would also read the
+    files of ``t1``). Not for very many files: with as many listing tasks as cores, Spark opens 5,000 local files in 0.6-0.9 s
+    (with the default of one task per file, which Spark Connect uses, in 11-14 s), but the driver holds several copies of all
+    paths, and in an object store each file takes three requests.
     """
     if over_connect and any(not _PATTERN_SIGNS.isdisjoint(uri) for uri in uris):
         return False

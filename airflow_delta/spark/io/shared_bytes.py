@@ -1,6 +1,6 @@
-"""What many functions of workers refer to, and what reaches each worker once: bytes, and files of a table.
+"""Data that many functions of workers share, and that is sent to each worker only once: bytes, and files of a table.
 
-Workers import this module: it knows nothing of what a statement caches.
+Workers import this module, so it does not import what statements cache.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pyspark.sql import SparkSession
 from airflow_delta.spark.jvm import is_connect
 
 _CARRIED_BYTES = 1 << 20
-"""As many travel within a function, as Spark sends one that is larger as a broadcast variable."""
+"""Up to this size, bytes are sent within a function; Spark sends larger functions as broadcast variables."""
 _BATCH_FILES = 4096
-"""A worker decodes so many files at a time, of which it may need one."""
+"""Files that a worker decodes at a time, although it may need only one."""
 
 AtEnd: TypeAlias = Callable[[Callable[[], object]], None]
-"""Takes what is to be called when the statement ends: ``RowCache.at_end``."""
+"""Registers a function to call when the statement ends: ``RowCache.at_end``."""
 
 
 class SharedBytes(Protocol):
-    """Bytes that a function refers to: a broadcast variable, or the bytes themselves."""
+    """Bytes that a function refers to: in a broadcast variable, or within the function."""
 
     @property
     def value(self) -> bytes:
@@ -36,18 +36,18 @@ class SharedBytes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CarriedBytes:
-    """Bytes that travel within the function."""
+    """Bytes that are sent within the function."""
 
     value: bytes
 
 
 def share(spark: SparkSession, content: bytes, at_end: AtEnd) -> SharedBytes:
-    """The bytes, for functions that workers run; over Spark Connect, which has no broadcast variables, each carries them.
+    """Share the bytes between functions of workers; with Spark Connect, which lacks broadcast variables, each carries them.
 
     Args:
         spark: The session.
         content: The bytes.
-        at_end: Calls what it is given at the statement's end: a broadcast variable lies in a file of the driver until then.
+        at_end: Registers the cleanup at the statement's end: until then, a broadcast variable is a file on the driver.
     """
     if is_connect(spark) or len(content) <= _CARRIED_BYTES:
         return CarriedBytes(content)
@@ -61,9 +61,9 @@ class SharedFiles:
     """Numbered files, of which each worker looks up the few that it needs.
 
     Attributes:
-        content: They, as an Arrow file of batches.
-        number: Name of the column of their numbers, ascending; several files may have one.
-        first_numbers: That of the first file of each batch.
+        content: The files, as an Arrow IPC file of batches.
+        number: Name of the column with their numbers, ascending; several files may have the same number.
+        first_numbers: The number of the first file in each batch.
     """
 
     content: SharedBytes
@@ -71,27 +71,27 @@ class SharedFiles:
     first_numbers: tuple[int, ...]
 
     def opened(self) -> FileLookup:
-        """In a worker: looks files up."""
+        """In a worker: the lookup of files."""
         return FileLookup(self)
 
 
 class FileLookup:
-    """Finds files by their number, and decodes no more than the batches around it."""
+    """Finds files by number, decoding only the batches that contain them."""
 
     def __init__(self, files: SharedFiles) -> None:
         """Nothing is decoded yet.
 
         Args:
-            files: Those to find.
+            files: The files to search.
         """
         self._files = files
         self._reader = pa.ipc.open_file(pa.BufferReader(files.content.value))
-        self._batch = lru_cache(maxsize=2)(self._reader.get_batch)  # numbers are asked for in their order, mostly
+        self._batch = lru_cache(maxsize=2)(self._reader.get_batch)  # numbers are mostly requested in order
 
     def of(self, number: int) -> pa.Table:
-        """All files of this number, in their order; none where no file has it."""
+        """All files with this number, in order; empty if there are none."""
         first_numbers = self._files.first_numbers
-        first = max(bisect_left(first_numbers, number) - 1, 0)  # the batch before may end with files of the number
+        first = max(bisect_left(first_numbers, number) - 1, 0)  # the batch before may end with files of this number
         found = [self._within(self._batch(batch), number) for batch in range(first, bisect_right(first_numbers, number))]
         return pa.Table.from_batches(found, schema=self._reader.schema)
 
@@ -101,13 +101,13 @@ class FileLookup:
 
 
 def share_files(spark: SparkSession, files: pa.Table, number: str, at_end: AtEnd) -> SharedFiles:
-    """The files, for functions that workers run.
+    """Share the files between functions of workers.
 
     Args:
         spark: The session.
-        files: Any columns, in the order of their numbers.
-        number: Name of the column of their numbers: int32 without NULL.
-        at_end: As ``share`` takes it.
+        files: Any columns, sorted by their numbers.
+        number: Name of the column with their numbers: int32 without NULL.
+        at_end: As of ``share``.
     """
     batches = files.combine_chunks().to_batches(max_chunksize=_BATCH_FILES)
     sink = pa.BufferOutputStream()

@@ -1,7 +1,7 @@
-"""Small work over Spark Connect, which this process does itself.
+"""Small work with Spark Connect that this process does itself.
 
-A server starts Python workers for each session anew, and ends them with it: seconds, where reading and writing some files takes
-milliseconds. The functions are those of the workers, and this process has the access to the table that committing takes.
+A server starts new Python workers for each session, and ends them with it, which takes seconds, while reading and writing a few
+files takes milliseconds. The functions are the same as in workers, and this process can access the table, as it must to commit.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from airflow_delta.spark.jvm import is_connect
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 MOST_BYTES = 8 << 20
-"""In memory; they are sent to the server, or come from it, more than once."""
+"""Most bytes in memory; they are sent to the server, or received from it, more than once."""
 
 MOST_FILES = 50
-"""They are read one after the other, and in an object store each takes some requests."""
+"""Most files; they are read one after the other, and in an object store each takes several requests."""
 
 _PLAIN = frozenset({BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, *INTEGERS, STRING, TIMESTAMP, TIMESTAMP_NTZ})
 _NOT_PLAIN = frozenset({CHAR_VARCHAR, COLLATIONS})
@@ -45,8 +45,8 @@ class HeldRows(NamedTuple):
     """Rows that this process holds.
 
     Attributes:
-        frame: The rows.
-        rows: The same, as Arrow has them in this process.
+        frame: The rows, as a DataFrame.
+        rows: The same rows, as an Arrow table.
     """
 
     frame: DataFrame
@@ -54,9 +54,9 @@ class HeldRows(NamedTuple):
 
 
 def is_done_here(spark: SparkSession, columns: StructType, size: int, *, files: int = 0) -> bool:
-    """Whether work on these columns, of so many bytes in so many files, is done by this process rather than by Python workers.
+    """Whether this process, rather than Python workers, does work on these columns of ``size`` bytes in ``files`` files.
 
-    Only where Arrow and Spark mean the same by every type; other types are left to the workers, whatever their size.
+    Only for types that Arrow and Spark treat alike; all others are left to workers, whatever their size.
     """
     return (
         is_connect(spark)
@@ -70,13 +70,13 @@ def is_done_here(spark: SparkSession, columns: StructType, size: int, *, files: 
 
 
 def done_here(worker: Callable[[Batches], Batches], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """What a worker makes of one partition. Raises as the worker does."""
+    """The result of a worker's function for one partition. Raises as the function does."""
     with typed_worker_errors():
         return pa.Table.from_batches(worker(iter(batches)), schema)
 
 
 def kept_here(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table | None:
-    """The batches as a table; None once they are more than this process keeps, of which sizes of files tell little."""
+    """The batches as a table; None if they exceed what this process keeps, which file sizes hardly show beforehand."""
     kept, size = [], 0
     for batch in batches:
         kept.append(batch)

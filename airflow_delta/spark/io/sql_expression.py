@@ -1,9 +1,9 @@
-"""SQL expressions as columns: every text means what stands in it.
+"""SQL expressions as columns, without variable substitution.
 
 ``functions.expr`` lets Spark replace ``${env:NAME}`` and ``${spark.setting}`` in a text before it is parsed
-(``spark.sql.variable.substitute``, true by default): a text of a table would read the environment, and a condition with such a
-literal would find nothing. Here Spark's parser runs without that step, whatever the session's settings. Only the server parses
-for Spark Connect: there such a text is refused while the session replaces it.
+(``spark.sql.variable.substitute``, true by default): an expression in a table could read the environment, and a condition with
+such a literal would match nothing. Here Spark's parser is called without that step, whatever the session's settings. With Spark
+Connect only the server parses: such a text is refused there while the setting is on.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SUBSTITUTE = "spark.sql.variable.substitute"
 
 
 def sql_expression(text: str) -> Column:
-    """The expression that an SQL text says.
+    """The expression in an SQL text.
 
     Raises:
-        ParseException: It says none; over Spark Connect when the expression is used.
-        SparkConnectUnsupportedError: The session would replace a part of it.
+        ParseException: The text is invalid; with Spark Connect raised when the expression is used.
+        SparkConnectUnsupportedError: The session would substitute a part of the text.
     """
     if (jvm := active_jvm()) is not None:
         return column_of(jvm, parsed_expression(jvm, text))
@@ -36,18 +36,18 @@ def sql_expression(text: str) -> Column:
 
 
 def parsed_expression(jvm: Any, text: str) -> Any:
-    """Catalyst's tree of the text, in which no name is resolved yet. Raises ``ParseException``."""
+    """The text as a Catalyst expression, with unresolved names. Raises ``ParseException``."""
     return _parser(jvm).parseExpression(text)
 
 
 def column_of(jvm: Any, expression: Any) -> Column:
-    """Catalyst's tree as PySpark's column."""
+    """A Catalyst expression as PySpark's column."""
     from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - pyspark-client has none
 
     return ClassicColumn(_to_column(jvm)(expression))
 
 
-# Py4J calls the JVM for each part of a class's name, which takes longer than to parse a condition: once for each JVM.
+# Py4J makes a JVM call for each part of a class name, which takes longer than parsing a condition: done once per JVM.
 @lru_cache(maxsize=1)
 def _parser(jvm: Any) -> Any:
     return jvm.org.apache.spark.sql.catalyst.parser.CatalystSqlParser()

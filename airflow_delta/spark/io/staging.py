@@ -1,4 +1,4 @@
-"""The staging area of a statement on Spark: how Spark names it, and which files Spark left there."""
+"""The staging area of a statement on Spark, with the files that Spark wrote to it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class StagingArea(staging_area.StagingArea):
 
     @property
     def uri(self) -> str:
-        """The directory as Spark and ``data_filesystem`` take it."""
+        """The directory as a URI for Spark and ``data_filesystem``."""
         return f"{hadoop_uri(self.table_uri)}/{self.name}"
 
     def list_files(self, folder: str) -> list[pafs.FileInfo]:
-        """The data files below a folder of this directory; sizes in bytes."""
+        """The data files below a folder of this directory, with sizes in bytes."""
         selector = pafs.FileSelector(f"{self.root}/{self.name}/{folder}", allow_not_found=True, recursive=True)
         files = (info for info in self.filesystem.get_file_info(selector) if info.type == pafs.FileType.File)
         return [info for info in files if info.extension == "parquet" and info.base_name[0] not in "._"]
 
     def log_path(self, path: str) -> str:
-        """A listed file of this directory as the log spells it: relative to the table, percent-encoded."""
+        """A listed file of this directory as a path of the log: relative to the table, percent-encoded."""
         return log_path(path.removeprefix(self.root).lstrip("/"))

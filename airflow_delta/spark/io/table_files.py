@@ -1,4 +1,4 @@
-"""What reading data files takes beside their paths: the same for every file of a table's version."""
+"""What is needed to read data files besides their paths: the same for every file of a table's version."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from airflow_delta.core.table_features.feature import columns_of
 from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.session import pads_char
 
-if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
+if TYPE_CHECKING:  # workers import this module without the predicate parser
     from airflow_delta.core.snapshot.snapshot import Snapshot
 
 
 READ_MARK = "airflow_delta.read"
-"""Where a scan in a plan of Spark's says what it reads: a reader's option, or metadata of a column."""
+"""Name of the reader option, or column metadata key, by which a scan in Spark's plan shows what it reads."""
 
 
 def schema_of(metadata: Metadata) -> StructType:
-    """The columns of a table that is, or is to be; ids and physical names only where column mapping is on."""
+    """The columns of an existing or future table; ids and physical names only if column mapping is on."""
     return columns_of(metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
-    """Where a table's files lie and how their columns are found; travels to Spark's workers.
+    """How a table's files are accessed and their columns are matched; can be sent to Spark's workers.
 
     Attributes:
         table_uri: The root, as the user wrote it.
         schema: The table's columns, with their ids and physical names.
-        partition_columns: Names of those that are not in the files.
-        mapping: How columns are found in files.
-        storage_options: What Arrow needs to reach the files, as fsspec names it.
-        newest: The version, where it was read for being the newest; None where it was requested by its number or time, and of
-            files that are no version's.
-        pads_char: Whether columns of type CHAR are padded, as in Spark by default.
-        allowed_prefixes: Places outside of the root that files may lie in.
+        partition_columns: Names of the partition columns.
+        mapping: How columns are matched in files.
+        storage_options: The options that Arrow needs to access the files, in fsspec's names.
+        newest: The version, if it was read because it is the newest; None if it was requested by number or time, and for files
+            that belong to no version.
+        pads_char: Whether CHAR columns are padded, as Spark does by default.
+        allowed_prefixes: URIs outside of the root where files may be.
     """
 
     table_uri: str
@@ -62,7 +62,7 @@ class TableFiles:
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, is_newest: bool = False) -> TableFiles:
-        """Those of a table's version."""
+        """For a version of a table."""
         return cls(
             table_uri=snapshot.table_uri,
             schema=snapshot.schema,
@@ -75,7 +75,7 @@ class TableFiles:
 
     @classmethod
     def to_be(cls, store: LogStore, metadata: Metadata) -> TableFiles:
-        """Those of a version that is about to be committed."""
+        """For a version that is about to be committed."""
         return cls(
             table_uri=store.table_uri,
             schema=schema_of(metadata),
@@ -86,26 +86,26 @@ class TableFiles:
         )
 
     def in_session(self, spark: SparkSession) -> TableFiles:
-        """The same as this session's own readers read them."""
+        """The same, with this session's setting for padding CHAR."""
         return replace(self, pads_char=pads_char(spark)) if any(map(has_char, self.schema.fields)) else self
 
     @property
     def mark(self) -> str:
-        """What a scan says of itself under ``READ_MARK``: table and ``newest``, as JSON."""
+        """The value that a scan has under ``READ_MARK``: table and ``newest``, as JSON."""
         return json.dumps({"table": hadoop_uri(self.table_uri), "newest": self.newest})
 
     @property
     def locate(self) -> FileLocator:
-        """Finds a file by its path in the log, from whatever directory the process was started in."""
+        """Resolves paths of the log, independent of the working directory."""
         uri = hadoop_uri(self.table_uri)
         return FileLocator(TableFilesystems(uri, self.storage_options), uri, self.allowed_prefixes)
 
     def hidden_rows(self, path: str, descriptor: Mapping[str, Any]) -> RowBitmap:
-        """The rows of a file that its deletion vector hides. Raises ``CorruptDataFileError``."""
+        """The rows of a file that its deletion vector marks as deleted. Raises ``CorruptDataFileError``."""
         return self.rows(StructType(())).hidden(path, descriptor)
 
     def rows(self, columns: StructType, **options: Any) -> FileRows:
-        """Reads these columns, partition columns among them included; options of ``FileRows``."""
+        """A reader of these columns, which may include partition columns; ``options`` as of ``FileRows``."""
         by_id = self.mapping is MappingMode.ID
         columns = columns if self.pads_char else without_char(columns)
         return FileRows(self.locate, columns, self.partition_columns, table=self.table_uri, by_id=by_id, **options)

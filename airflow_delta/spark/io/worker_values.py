@@ -1,4 +1,4 @@
-"""What the driver and its Python workers exchange beside the rows: small tables, and errors."""
+"""What the driver and its Python workers exchange in addition to rows: small tables, and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARK = "airflow_delta error: "
 
 
 def to_ipc(table: pa.Table) -> bytes:
-    """The table as bytes, compressed, that a function carries to the workers; Spark broadcasts those above 1 MB."""
+    """The table as compressed bytes, which a function carries to workers; Spark broadcasts functions above 1 MB."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
@@ -34,7 +34,7 @@ def from_ipc(content: bytes) -> pa.Table:
 
 
 def with_typed_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a worker: the batches, with a typed error in a shape that survives Spark, which makes a text of it."""
+    """In a worker: the batches; typed errors are encoded so that they survive Spark, which converts errors to text."""
     try:
         check_pyarrow()
         yield from batches
@@ -49,20 +49,20 @@ def with_typed_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 @cache
 def _freeze_modules() -> None:
-    """Once a process, after its first task: PySpark collects garbage after each, and would pass over all modules, in 40 ms."""
+    """Call once per process: PySpark collects garbage after each task, which takes 40 ms if modules are not frozen."""
     gc.freeze()
 
 
 @contextmanager
 def typed_worker_errors() -> Iterator[None]:
-    """On the driver: raise a typed error of a worker as what it was there.
+    """On the driver: raise typed errors of workers with their original type.
 
     Raises:
-        DeltaError: What ``with_typed_errors`` carried.
+        DeltaError: An error encoded by ``with_typed_errors``.
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError, RuntimeError) as error:  # the last from a worker's function in this process
+    except (PySparkException, Py4JJavaError, RuntimeError) as error:  # RuntimeError: of a function run here
         for line in str(error).splitlines():
             _, mark, text = line.partition(_MARK)
             typed = DeltaError.from_json(json.loads(text)) if mark else None

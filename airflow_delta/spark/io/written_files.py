@@ -1,4 +1,4 @@
-"""Files written by a sink, with observed row metrics."""
+"""Files written by a sink, with aggregates over their rows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WRITTEN_FILE = pa.schema(
         ("stats", pa.string()),
     ]
 )
-"""One row per file: its path in the log, the value of the directories' column that its rows share (as text), bytes,
-milliseconds since the epoch, rows, and statistics as the JSON text of an ``add`` action."""
+"""One row per file: its path in the log, the directory column's value that its rows share (as text), bytes,
+modification time (ms since epoch), rows, and statistics as the JSON text of an ``add`` action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,22 +30,22 @@ class WrittenFiles:
     """Files that a sink wrote.
 
     Attributes:
-        files: Columns ``WRITTEN_FILE``; some may hold no rows.
-        observed: The aggregates over the rows as they went in, by name.
+        files: Columns ``WRITTEN_FILE``; some files may be empty.
+        observed: The aggregates over the rows that were written, by name.
     """
 
     files: pa.Table
     observed: Mapping[str, Any]
 
     def count(self, observed: str, *, table: str) -> int:
-        """How many rows are in the files.
+        """The number of rows in the files.
 
         Args:
-            observed: Name of the aggregate that counted those that went in.
-            table: URI, for the error.
+            observed: Name of the aggregate that counted the rows to be written.
+            table: URI of the table, for errors.
 
         Raises:
-            StagedFilesError: Others went in.
+            StagedFilesError: The counts differ.
         """
         in_files: int = pc.sum(self.files["num_records"]).as_py() or 0
         if in_files != self.observed[observed]:

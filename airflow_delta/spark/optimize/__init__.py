@@ -1,1 +1,1 @@
-"""OPTIMIZE: which small files become one, and the commit that says so."""
+"""OPTIMIZE and REORG: which files are rewritten together, and the commit."""

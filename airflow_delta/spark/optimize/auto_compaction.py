@@ -1,7 +1,7 @@
-"""Small files compacted right after a commit that left many of them, where the table requests it.
+"""Auto compaction: small files are compacted right after a commit that left many of them, if the table requests it.
 
-Spark: ``AutoCompact``. Only partitions that the commit touched are considered. A table with clustering columns is left to
-OPTIMIZE, which clusters it.
+Spark: ``AutoCompact``. Only partitions that the commit changed are considered. A table with clustering columns is left to
+    OPTIMIZE, which clusters it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_delta.core.transaction.table_properties import compacts_after_commi
 from airflow_delta.spark.optimize.columns import clustered_by
 
 DETAIL = "autoCompaction"
-"""Key of a result's details with its outcome."""
+"""Key in a result's details of the outcome."""
 
 _MIN_FILES = 50
 
@@ -31,23 +31,23 @@ _log = logging.getLogger(__name__)
 def compacted_after(
     spark: SparkSession, log: DeltaLog, result: OperationResult, origin: Origin, *, min_files: int = _MIN_FILES
 ) -> OperationResult:
-    """The result of a statement, with what the compaction after its commit did where the table requests one.
+    """The result of a statement, with the outcome of the auto compaction after its commit, if the table requests it.
 
-    The statement is committed: whatever fails here is only a warning.
+    The statement has been committed: whatever fails here is only a warning.
 
     Args:
         spark: The session.
         log: The table's log.
-        result: Of the statement.
-        origin: Task and DAG run of the statement; its token stays the statement's.
-        min_files: A partition that has fewer small files is left alone.
+        result: The result of the statement.
+        origin: The task run that executes the statement; its token is not used for this commit.
+        min_files: A partition with fewer small files is skipped.
     """
     if not result.committed or result.already_committed:
         return result
     try:
         done = _compacted(spark, log, result.version, origin, min_files)
     except Exception as error:  # noqa: BLE001 - the statement is committed, and must not be taken for one that failed
-        cause = error if isinstance(error, DeltaError) else type(error).__name__  # other texts may hold keys
+        cause = error if isinstance(error, DeltaError) else type(error).__name__  # other texts may contain keys
         _log.warning("The compaction after version %s of %s failed: %s", result.version, log.table_uri, cause)
         warning = f"the compaction after version {result.version} failed: {cause}"
         details = {**result.details, DETAIL: {"error": type(error).__name__}}
@@ -60,12 +60,12 @@ def compacted_after(
 
 
 def _compacted(spark: SparkSession, log: DeltaLog, version: int, origin: Origin, min_files: int) -> OperationResult | None:
-    """None where the table requests none, its catalog does not permit it, or there is too little to do."""
+    """None if the table does not request it, its catalog does not permit it, or there is too little to do."""
     snapshot = log.refresh()
     if not compacts_after_commits(snapshot.metadata.configuration) or clustered_by(snapshot):
         return None
     if not is_permitted(log.store, Maintenance.DATA_LAYOUT):
         return None
-    from airflow_delta.spark.optimize.crowded_partitions import compact_crowded  # few tables request it
+    from airflow_delta.spark.optimize.crowded_partitions import compact_crowded  # imported late, as few tables request it
 
     return compact_crowded(spark, log, snapshot, version, origin=replace(origin, token=None), min_files=min_files)

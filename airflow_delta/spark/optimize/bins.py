@@ -1,4 +1,4 @@
-"""Which files are compacted into one: pure, and columnar but for one pass over their sizes."""
+"""Which files are compacted together; no I/O, and columnar except for one pass over file sizes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from airflow_delta.spark.optimize.candidates import hides_many_rows, partition_c
 
 
 def compaction_bins(files: pa.Table, partition_fields: Sequence[StructField], file_size: int) -> tuple[pa.Table, pa.Array]:
-    """Small files of one partition, packed into bins as far as they fit into one file.
+    """Small files of one partition, packed into bins that each become one file.
 
-    As Delta-Spark does: the smallest first, a new bin when the next file would not fit, no bin of one file unless many of its
-    rows are deleted. Partitions are equal when their typed values are, however the log spells them.
+    As in Delta Spark: the smallest files first, a new bin when the next file would not fit, and no bin with a single file
+    unless many of its rows are deleted. Partitions are equal if their typed values are, however the log spells them.
 
     Args:
         files: Live files, ``ADD_FILE``.
         partition_fields: The table's partition columns.
-        file_size: Bytes: smaller files are taken, and no bin of some files holds more.
+        file_size: Bytes: only smaller files are taken, and a bin of several files is no larger.
 
     Returns:
-        The files of all bins, bin by bin, and for each the ordinal of its bin (int32).
+        The files of all bins, bin by bin, and for each file the index of its bin (int32).
     """
     small = files.filter(pc.or_(pc.less(files["size"], file_size), hides_many_rows(files)))
     partitions = partition_codes(small, partition_fields).to_numpy()
@@ -39,7 +39,7 @@ def compaction_bins(files: pa.Table, partition_fields: Sequence[StructField], fi
 
 
 def _bins(partitions: Iterable[int], sizes: Iterable[int], file_size: int) -> Iterator[int]:
-    """For each file in order the number of its bin."""
+    """For each file, in order, the number of its bin."""
     number, filled, former = 0, 0, None
     for partition, size in zip(partitions, sizes, strict=True):
         if former is not None and (partition != former or filled + size > file_size):

@@ -1,4 +1,4 @@
-"""Which files OPTIMIZE takes: decided from the log alone, so that it is known without Spark whether there is anything to do."""
+"""Which files OPTIMIZE rewrites, determined from the log alone, so that it is known without Spark if there is work to do."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from airflow_delta.core.statements import OptimizeStatement
 from airflow_delta.core.transaction import table_properties
 
 DEFAULT_FILE_SIZE = 1 << 30
-"""Bytes; Delta-Spark's default."""
+"""Bytes; Delta Spark's default."""
 
-_HIDDEN_SHARE = 0.05  # as Delta-Spark
+_HIDDEN_SHARE = 0.05  # as in Delta Spark
 
 
 def target_file_size(snapshot: Snapshot, statement: OptimizeStatement) -> int:
-    """Bytes of a rewritten file: the statement's, else the table's, else the default."""
+    """Target size of a rewritten file, in bytes: the statement's, else the table's, else the default."""
     of_table = table_properties.target_file_size(snapshot.metadata.configuration)
     return statement.target_file_size or of_table or DEFAULT_FILE_SIZE
 
@@ -33,11 +33,11 @@ def partition_fields(snapshot: Snapshot) -> list[StructField]:
 
 
 def candidates(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expression | None) -> pa.Table:
-    """The small files (``COUNTED_FILE``), and those with many deleted rows, of the partitions that have enough of them.
+    """The small files (``COUNTED_FILE``), and those with many deleted rows, in partitions with enough of them.
 
     Args:
         snapshot: The table.
-        statement: What to compact.
+        statement: The statement.
         predicate: As of ``named_partitions``.
     """
     files = snapshot.files(predicate, COUNTED_FILE)
@@ -51,10 +51,10 @@ def candidates(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expr
 
 
 def hides_many_rows(files: pa.Table) -> pa.Array:
-    """Which files are worth a rewrite just for the rows that their deletion vectors hide."""
+    """Which files are worth rewriting just for the rows that their deletion vectors delete."""
     rows = with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]
     hidden = pc.struct_field(files["deletion_vector"], "cardinality")
-    # Not safe: a file may claim more rows than a double counts exactly.
+    # An unsafe cast: a file may claim more rows than a double can represent exactly.
     hidden, rows_in_file = (counts.cast(pa.float64(), safe=False) for counts in (hidden, rows))
     is_worth = pc.greater(hidden, pc.multiply(rows_in_file, _HIDDEN_SHARE))
     is_unknown = pc.and_(files["deletion_vector"].is_valid(), rows.is_null())
@@ -62,28 +62,28 @@ def hides_many_rows(files: pa.Table) -> pa.Array:
 
 
 def partition_codes(files: pa.Table, fields: Sequence[StructField]) -> pa.Array:
-    """A number (int64) for each file, equal for files of one partition, however the log spells its values."""
+    """A number (int64) for each file, equal for files of the same partition, however the log spells its values."""
     codes = pa.repeat(pa.scalar(0, pa.int64()), len(files))
     for column in partition_arrays(files, fields).values():
         values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         encoded = values.dictionary_encode(null_encoding="encode")
         joined = pc.add(pc.multiply(codes, len(encoded.dictionary)), encoded.indices.cast(pa.int64()))
-        codes = joined.dictionary_encode().indices.cast(pa.int64())  # small again, however many columns there are
+        codes = joined.dictionary_encode().indices.cast(pa.int64())  # keeps codes small, however many columns there are
     return codes
 
 
 def named_partitions(
     snapshot: Snapshot, where: str | None, read: Callable[[str, StructType, str], Expression]
 ) -> Expression | None:
-    """The partitions that a statement on this version may name; None for all. Which ones it names may be Spark's to decide.
+    """A predicate on the partitions that a condition may select; None for all. If it is opaque, Spark decides.
 
     Args:
         snapshot: The version.
         where: The statement's condition.
-        read: What a text says of rows of a schema, of the table at a URI.
+        read: Parses the predicate of a text, for rows of a schema, of the table at a URI.
 
     Raises:
-        InvalidPredicateError: The condition is about other columns than partition columns.
+        InvalidPredicateError: The condition references other columns than partition columns.
     """
     if where is None:
         return None

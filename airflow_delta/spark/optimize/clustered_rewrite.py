@@ -1,7 +1,7 @@
-"""Files rewritten so that rows are clustered by some columns.
+"""Rewrites files so that rows are clustered by some columns.
 
-The rows of a group are read once, cross the cluster once and are written once, in Python workers only. Before that, the columns
-that count are sampled; the leaves of a k-d tree built from the sample become files.
+The rows of a group are read once, shuffled once and written once, in Python workers only. Before that, the clustering columns
+are sampled; the leaves of a k-d tree built from the sample become files.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ from airflow_delta.spark.spark_features import repartition_by_id
 from airflow_delta.spark.worker_code import map_in_arrow
 
 _SAMPLED_FILES = 256
-_SAMPLED_ROWS_PER_FILE = 1_000  # files become uneven by about 3 %
-_SAMPLED_ROWS = 20_000, 2_000_000  # at least and at most, of a group
-_BUCKET_BYTES = 64 << 20  # of a file: about a row group, so that readers skip row groups as they skip files
+_SAMPLED_ROWS_PER_FILE = 1_000  # file sizes then vary by about 3 %
+_SAMPLED_ROWS = 20_000, 2_000_000  # least and most in a group
+_BUCKET_BYTES = 64 << 20  # part of a file, about a row group, so that readers can skip row groups like files
 _GUESSED_ROW_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusteredRewrite:
-    """Which files are rewritten, and by which columns.
+    """Which files to rewrite, and by which columns.
 
     Attributes:
         snapshot: The table, for its schema and properties.
-        inputs: The files (``ADD_FILE``), those of one group one after the other.
-        groups: For each of them the ordinal of its group: int32, ascending from 0 without gaps. A group is of one partition.
-        paths: The columns, by their names at each level.
-        file_size: Bytes of a new file, about.
-        directory: Where they go, below the table's root; a retried task leaves unnamed files there.
+        inputs: The files (``ADD_FILE``), group by group.
+        groups: For each file the index of its group: int32, ascending from 0 without gaps. A group lies in one partition.
+        paths: The clustering columns, as paths of names.
+        file_size: Approximate bytes of a new file.
+        directory: Directory of the new files, below the table's root; a retried task leaves unreferenced files there.
     """
 
     snapshot: Snapshot
@@ -79,7 +79,7 @@ class ClusteredRewrite:
         """Write all rows of every group; the ``outputs`` of the result are the groups.
 
         Raises:
-            StagedFilesError: The new files do not hold as many rows as were read.
+            StagedFilesError: The new files do not contain as many rows as were read.
         """
         placements = self._placements(spark)
         first_outputs = np.array([placement.first_output for placement in placements.values()])
@@ -119,16 +119,17 @@ class ClusteredRewrite:
         return self.inputs.select(INPUT_COLUMNS).append_column(GROUP, self.groups)
 
     def _by_output(self, spark: SparkSession, messages: DataFrame, outputs: int, *, is_ordered_within: bool) -> DataFrame:
-        """The messages of an output in one partition, one output after the other.
+        """The messages of each output in one partition, one output after the other.
 
-        Large files have a task each, which takes the messages as they come: to sort them, Spark would hold them all.
+        Large files have a task each, which takes messages in the order of arrival: to sort them, Spark would have to hold them
+        all.
         """
         tasks = task_count(pc.sum(self.inputs["size"]).as_py() or 0, outputs, cores(spark))
         parted = repartition_by_id(messages, tasks, F.col("output"))
         return parted.sortWithinPartitions("output", "bucket") if tasks < outputs or is_ordered_within else parted
 
     def _placements(self, spark: SparkSession) -> dict[int, Placement]:
-        """Where the rows of each group go, planned from a sample."""
+        """Where the rows of each group go, based on a sample."""
         groups = self.groups.to_numpy()
         sizes = np.bincount(groups, weights=self.inputs["size"].to_numpy())
         files = np.maximum(1, np.rint(sizes / self.file_size)).astype(int)
@@ -150,7 +151,7 @@ class ClusteredRewrite:
         return placements
 
     def _samples(self, spark: SparkSession, files: np.ndarray) -> dict[int, list[bytes]]:
-        """By group what ``SampleWorker`` found of the rows; only of groups that become some ``files``."""
+        """The results of ``SampleWorker`` by group; only for groups that become several ``files``."""
         groups = self.groups.to_numpy()
         counted = with_record_counts(self.inputs, [NUM_RECORDS.name])[NUM_RECORDS.name]
         guessed = pc.divide(self.inputs["size"], _GUESSED_ROW_BYTES)
@@ -186,7 +187,7 @@ class ClusteredRewrite:
         return samples
 
     def _adds(self, written: pa.Table, groups: np.ndarray, now: int) -> pa.Table:
-        """The written files (``WRITTEN``) as the log takes them; a group's files stay in its partition."""
+        """The written files (``WRITTEN``) as adds; a group's files stay in its partition."""
         rows = len(written)
         first_inputs = np.searchsorted(self.groups, groups)
         columns = {

@@ -16,15 +16,15 @@ from airflow_delta.spark.errors import UnsuitableColumnsError
 
 
 def clustered_by(snapshot: Snapshot) -> tuple[ColumnPath, ...]:
-    """The columns that the table is clustered by; none where it is not."""
+    """The table's clustering columns; empty without clustering."""
     return clustering_columns(snapshot.table_uri, snapshot.schema, snapshot.domains)
 
 
 def ordered_by(snapshot: Snapshot, statement: OptimizeStatement) -> tuple[ColumnPath, ...]:
-    """The columns that rows are clustered by, as the schema writes them; none where rows keep their order.
+    """The columns by which rows will be clustered, as the schema spells them; empty if rows keep their order.
 
     Raises:
-        UnsuitableColumnsError: It names every reason why not by these columns.
+        UnsuitableColumnsError: The columns are unsuitable; the error lists every reason.
     """
     reasons = tuple(_reasons(snapshot, statement))
     if reasons:

@@ -1,4 +1,4 @@
-"""Partitions in which a commit has left many small files, compacted. Spark: ``AutoCompact``."""
+"""Compacts partitions in which a commit has left many small files. Spark: ``AutoCompact``."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _SMALL_FILE = 64 << 20
 def compact_crowded(
     spark: SparkSession, log: DeltaLog, snapshot: Snapshot, version: int, *, origin: Origin, min_files: int
 ) -> OperationResult | None:
-    """Compact those partitions of the snapshot that a commit added files to; None where there is too little to do.
+    """Compact the partitions of the snapshot to which a commit added files; None if there is too little to do.
 
     Args:
         spark: The session.
         log: The table's log.
-        snapshot: Its latest version.
-        version: Of the commit.
-        origin: Task and DAG run of the statement.
-        min_files: A partition that has fewer small files is left alone.
+        snapshot: The table's latest version.
+        version: Version of the commit.
+        origin: The task run that executes the statement.
+        min_files: A partition with fewer small files is skipped.
 
     Raises:
         As OPTIMIZE.
@@ -46,10 +46,10 @@ def compact_crowded(
 
 
 def _crowded(snapshot: Snapshot, files: pa.Table, adds: pa.Table, min_files: int) -> pa.Table:
-    """Those of the files that lie in partitions of the added ones which have enough small files.
+    """The files in partitions of the added files that have enough small files.
 
-    A partition without them is left alone, also where deletion vectors hide many rows: what a DELETE did not rewrite, the
-    compaction after it must not rewrite either.
+    A partition without enough is skipped, even if deletion vectors delete many rows there: what a DELETE avoided to rewrite
+    should not be rewritten right after it.
     """
     both = pa.concat_tables([files.select(["partition_values"]), adds.select(["partition_values"])])
     codes = partition_codes(both, partition_fields(snapshot))

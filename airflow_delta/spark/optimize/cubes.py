@@ -1,8 +1,8 @@
-"""Which files of a clustered table are reclustered: decided from the tags of their cubes.
+"""Which files of a clustered table are reclustered, determined from the cube tags of files.
 
-A cube is what one OPTIMIZE has clustered. New files join cubes until these are large; a large cube is left alone, so that
-the work of each OPTIMIZE is about what came since the last one. Spark: ``ClusteringStrategy``. Without numpy, since
-Airflow's worker also decides whether there is anything to do.
+A cube is the set of files that one OPTIMIZE has clustered together. New files join cubes until these are large; a large cube is
+left unchanged, so that the work of each OPTIMIZE is roughly what was added since the last one. Spark: ``ClusteringStrategy``.
+Does not use numpy, because Airflow's worker also determines whether there is work to do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from airflow_delta.core.actions.file_actions import STRING_MAP
 
 PROVIDER = "liquid"
-"""``clusteringProvider`` of files that are clustered this way."""
+"""``clusteringProvider`` of files clustered in this way."""
 
 CUBE_ID = "ZCUBE_ID"
 CUBE_COLUMNS = "ZCUBE_ZORDER_BY"
@@ -30,14 +30,14 @@ _LARGE_CUBE = 150 << 30
 def cubes_to_make(
     files: pa.Table, columns: Sequence[str], *, full: bool, small_cube: int = _SMALL_CUBE, large_cube: int = _LARGE_CUBE
 ) -> tuple[pa.Table, pa.Array]:
-    """The files that are reclustered, cube by cube, and for each the ordinal (int32) of its new cube.
+    """The files to recluster, cube by cube, and for each the index (int32) of its new cube.
 
     Args:
         files: Live files, ``ADD_FILE``.
-        columns: The clustering columns, as the tags write them.
-        full: Whether all files are taken, whatever their cubes are.
-        small_cube: Bytes: a smaller cube takes in more files.
-        large_cube: Bytes of a new cube, about.
+        columns: The clustering columns, as in the tags.
+        full: Whether to take all files, whatever their cubes are.
+        small_cube: Bytes; a smaller cube takes in more files.
+        large_cube: Approximate bytes of a new cube.
     """
     sizes: list[int] = files["size"].to_pylist()
     tags: list[Mapping[str, str]] = [dict(tags_of_file or ()) for tags_of_file in files["tags"].to_pylist()]
@@ -52,7 +52,7 @@ def cubes_to_make(
         wanted = [number for number in wanted if cubes[number] is None or held[cubes[number]] < small_cube]
         taken = {cubes[number] for number in wanted}
         if len(taken) == 1 and None not in taken:
-            wanted = []  # it is in order already
+            wanted = []  # already clustered
     wanted.sort(key=lambda number: (cubes[number] or "", number))
     filled = accumulate(sizes[number] for number in wanted)
     ordinals = pa.array([(position - 1) // large_cube for position in filled], pa.int64()).dictionary_encode().indices
@@ -60,11 +60,11 @@ def cubes_to_make(
 
 
 def tagged(adds: pa.Table, cubes: pa.Array, columns: Sequence[str]) -> pa.Table:
-    """The files (``ADD_FILE``) as members of new cubes.
+    """The files (``ADD_FILE``) tagged as members of new cubes.
 
     Args:
         adds: New files.
-        cubes: For each of them the ordinal of its cube.
+        cubes: For each file the index of its cube.
         columns: The clustering columns.
     """
     names = {ordinal: str(uuid.uuid4()) for ordinal in cubes.unique().to_pylist()}
@@ -77,7 +77,7 @@ def tagged(adds: pa.Table, cubes: pa.Array, columns: Sequence[str]) -> pa.Table:
 
 
 def _is_ours(tags: Mapping[str, str], provider: str | None, columns: Sequence[str]) -> bool:
-    """Whether the file is not clustered, or clustered by these columns."""
+    """Whether the file is not clustered yet, or clustered by these columns."""
     if provider not in (None, PROVIDER):
         return False
     return CUBE_ID not in tags or CUBE_COLUMNS not in tags or _columns(tags[CUBE_COLUMNS]) == list(columns)

@@ -1,4 +1,4 @@
-"""Which data files still hold columns that the table has dropped, by their footers. Workers import this module."""
+"""Finds data files that still contain columns that the table has dropped, from their footers. Workers import this module."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class DroppedColumns:
     """Compares files with the table's columns.
 
     Attributes:
-        table: Where the files lie.
-        known: The columns of the table that files hold, as ``reading_schema`` gives them.
-        by_id: Whether columns that have an id are found by it.
+        table: The table of the files.
+        known: The columns of the table that files contain, as ``reading_schema`` returns them.
+        by_id: Whether columns with an id are matched by it.
     """
 
     table: TableFiles
@@ -34,17 +34,17 @@ class DroppedColumns:
     by_id: bool
 
     def hold_dropped(self, spark: SparkSession, paths: Sequence[str]) -> pa.BooleanArray:
-        """For each of these files (as in the log) whether it holds a column, at any level, that the table does not have.
+        """For each of these files (as in the log), whether it contains a column, at any level, that the table does not have.
 
         Raises:
-            CorruptDataFileError: A file is missing, or is no Parquet.
+            CorruptDataFileError: A file is missing, or is not Parquet.
         """
         results = look_into(spark, paths, _HOLDS, _HOLDS_DDL, here=self, in_worker=self)
         order = pc.index_in(pa.array(paths, pa.string()), results["path"].combine_chunks())
         return results["holds"].combine_chunks().take(order)
 
     def __call__(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Whether each of these files does so: ``path`` and ``holds``."""
+        """The result for each of these files: ``path`` and ``holds``."""
         locate, table = self.table.locate, self.table.table_uri
 
         def holds(path: str) -> Mapping[str, object]:
@@ -56,7 +56,7 @@ class DroppedColumns:
 
 
 def _holds_others(stored: Iterable[pa.Field], known: Iterable[pa.Field], *, by_id: bool) -> bool:
-    """Whether there is a stored field, or one inside of one, that is none of the known ones."""
+    """Whether a stored field, at any level, matches none of the known fields."""
     fields, wanted = list(stored), list(known)
     found = find_fields(fields, wanted, by_id=by_id)
     if len({index for index in found if index is not None}) < len(fields):
@@ -70,7 +70,7 @@ def _holds_others(stored: Iterable[pa.Field], known: Iterable[pa.Field], *, by_i
 
 
 def _structs(stored: pa.DataType, known: pa.DataType) -> Iterator[tuple[pa.StructType, pa.StructType]]:
-    """The structs, in the same places inside of two types, next to the top."""
+    """The pairs of structs at the same places inside of two types, closest to the top."""
     if pa.types.is_struct(stored) and pa.types.is_struct(known):
         yield stored, known
     elif pa.types.is_map(stored) and pa.types.is_map(known):

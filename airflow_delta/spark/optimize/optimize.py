@@ -1,4 +1,4 @@
-"""OPTIMIZE: compacts small files, or clusters rows; no row changes."""
+"""OPTIMIZE: compacts small files, or clusters rows; rows do not change."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def optimize(
     origin: Origin | None = None,
     start_version: int | None = None,
 ) -> OperationResult:
-    """Compact small files, or cluster rows, as one commit that changes no data.
+    """Compact small files, or cluster rows, in one commit that changes no data.
 
-    Other writers may append, and change other files, meanwhile. The rewrite of a group of files is lost only when one
-    of them was removed; the other groups are committed.
+    Other writers may append, and change other files, meanwhile. The rewrite of a group of files is only lost if one of them was
+    removed; the other groups are committed.
 
     Args:
         spark: The session.
         log: The table's log.
-        statement: What to rewrite.
-        origin: Task and DAG run that the commit records; a commit with its token counts as this statement's.
-        start_version: Version of the table when the token was generated, for the search for that commit.
+        statement: The statement.
+        origin: The task run that executes the statement; a commit with its token counts as this statement's.
+        start_version: Version of the table when the token was generated, after which that commit is searched.
 
     Raises:
         TableNotFoundError: There is no table.
         InvalidPredicateError: As ``chosen_partitions``.
-        UnsuitableColumnsError: The rows cannot be put in order by these columns.
+        UnsuitableColumnsError: The rows cannot be clustered by these columns.
         MaintenanceNotPermittedError: As ``run_plan``.
     """
     earlier = earlier_result(log, origin or Origin(), start_version)
@@ -72,19 +72,19 @@ def run_plan(
     origin: Origin,
     is_automatic: bool = False,
 ) -> OperationResult:
-    """Rewrite what the plan says, and commit it.
+    """Execute the plan, and commit.
 
     Args:
         spark: The session.
         log: The table's log.
-        snapshot: The version that the plan was made of.
-        plan: What to rewrite.
+        snapshot: The version that the plan is based on.
+        plan: The plan.
         statement: What was requested, for the history.
-        origin: Task and DAG run that the commit records.
+        origin: The task run that the commit records.
         is_automatic: Whether the table's properties requested it, not the user.
 
     Raises:
-        MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
+        MaintenanceNotPermittedError: The table is catalog-managed, and the catalog does not permit this to clients.
     """
     check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     if statement.dry_run or not len(plan.inputs):
@@ -128,7 +128,7 @@ def _rewritten(spark: SparkSession, log: DeltaLog, snapshot: Snapshot, plan: Opt
 
 
 def _operation(plan: OptimizePlan, statement: OptimizeStatement, *, is_automatic: bool) -> Operation:
-    """As the history shows it."""
+    """The operation as the history shows it."""
     columns = list(map(path_text, plan.columns))
     parameters = {
         "predicate": [statement.where] if statement.where else [],

@@ -1,7 +1,7 @@
-"""Columns as numpy arrays that are ordered as Delta's statistics are; workers import this module.
+"""Columns as numpy arrays whose order is that of Delta's statistics; workers import this module.
 
-An order that takes some different values for equal is good enough to cut by: strings are ordered by the characters that their
-statistics hold, decimals as doubles.
+For cutting, it does not matter if the order treats some different values as equal: strings are compared by the characters that
+their statistics keep, decimals as doubles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_CHARACTERS = 32  # of a string that its statistics hold; delta.dataSkippingStringPrefixLength
+_CHARACTERS = 32  # characters of a string in its statistics; delta.dataSkippingStringPrefixLength
 _BYTES = 64
 
 Values = npt.NDArray[Any]
@@ -26,8 +26,8 @@ class OrderedColumn:
     """The values of one column.
 
     Attributes:
-        values: Comparable by numpy, NaN last; anything where there is none.
-        is_null: Where there is none.
+        values: Comparable by numpy, NaN last; arbitrary where the value is NULL.
+        is_null: Where the value is NULL.
     """
 
     values: Values
@@ -35,21 +35,21 @@ class OrderedColumn:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, path: Sequence[str]) -> OrderedColumn:
-        """A column of these rows, which may lie in structs."""
+        """A column of these rows, which may be nested in structs."""
         column = rows.column(path[0])
         for part in path[1:]:
-            column = pc.struct_field(column, part)  # NULL where the struct is
+            column = pc.struct_field(column, part)  # NULL if the struct is
         return cls(values=_comparable(column), is_null=column.is_null().to_numpy(zero_copy_only=False))
 
     def distinct(self) -> tuple[Values, npt.NDArray[np.int64]]:
-        """The distinct values, and for each row how many of them are not above its own; NULLs come first, as 0."""
+        """The distinct values, and for each row how many of them are not greater than its own; NULL comes first, as 0."""
         distinct, positions = np.unique(self.values[~self.is_null], return_inverse=True)
         codes = np.zeros(len(self.values), np.int64)
         codes[~self.is_null] = positions + 1
         return distinct, codes
 
     def codes(self, begins: Values) -> npt.NDArray[np.int32]:
-        """For each row how many of these values, which ascend, are not above its own; NULLs come first, as 0."""
+        """For each row, how many of these ascending values are not greater than its own; NULL comes first, as 0."""
         codes = np.searchsorted(begins, self.values, side="right").astype(np.int32)
         codes[self.is_null] = 0
         return codes
@@ -71,7 +71,7 @@ def _filled(column: pa.Array) -> Values:
 
 
 def _padded(texts: pa.StringArray) -> Values:
-    """Prefixes of one width, filled up with zeros: they compare as UTF-8 does."""
+    """Prefixes of equal width, padded with zeros, which compare as UTF-8 does."""
     prefixes = pc.binary_slice(pc.utf8_slice_codeunits(texts, 0, _CHARACTERS).cast(pa.binary()), 0, _BYTES)
     as_texts = pa.Array.from_buffers(pa.string(), len(prefixes), prefixes.buffers(), prefixes.null_count, prefixes.offset)
     padded = pc.ascii_rpad(as_texts, _BYTES, padding="\0")

@@ -1,4 +1,4 @@
-"""Which partitions a condition names: decided from the log, and by Spark from their values where the log cannot."""
+"""Which partitions a condition selects: determined from the log, or by Spark from their values if the log does not suffice."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from airflow_delta.spark.schema_conversion import to_spark
 _NUMBER = "__airflow_delta_partition"
 _MOST_PARTITIONS = 100_000
 _MOST_PARTS = 2_000
-"""Of the predicate that names the partitions of which the condition holds."""
+"""Most leaves of the predicate that lists the partitions for which the condition holds."""
 
 Values = tuple[Any, ...]
 
 
 def chosen_partitions(spark: SparkSession, snapshot: Snapshot, where: str | None) -> Expression | None:
-    """The partitions that a condition such as ``day >= current_date() - INTERVAL 1 DAY`` names now; None for all.
+    """The partitions that a condition such as ``day >= current_date() - INTERVAL 1 DAY`` selects now; None for all.
 
     Args:
         spark: The session, whose settings and clock decide what the log alone cannot.
@@ -51,7 +51,7 @@ def chosen_partitions(spark: SparkSession, snapshot: Snapshot, where: str | None
         where: The statement's condition.
 
     Raises:
-        InvalidPredicateError: As ``named_partitions``; or Spark would have to decide it for too many partitions.
+        InvalidPredicateError: As ``named_partitions``; or Spark would have to decide for too many partitions.
         AnalysisException: Spark cannot analyze it.
     """
     where = where and unqualified(where, snapshot.schema)
@@ -65,7 +65,7 @@ def chosen_partitions(spark: SparkSession, snapshot: Snapshot, where: str | None
         raise _too_many(snapshot, where)
     try:
         chosen = _of_rows(fields, _accepted(spark, values, fields, where))
-    except OverflowError as error:  # a time beyond the years of Python
+    except OverflowError as error:  # a time outside of Python's years
         raise _too_many(snapshot, where) from error
     if number_of_leaves(chosen) > _MOST_PARTS:
         raise _too_many(snapshot, where)
@@ -73,7 +73,7 @@ def chosen_partitions(spark: SparkSession, snapshot: Snapshot, where: str | None
 
 
 def _partition_values(snapshot: Snapshot, predicate: Expression, fields: Sequence[StructField]) -> pa.Table:
-    """The values of these columns in the partitions that the condition may name, once, and a number for each."""
+    """The distinct values of these columns in the partitions that the condition may select, each with a number."""
     files = snapshot.files(predicate, ("partition_values",))
     _, first = np.unique(partition_codes(files, fields).to_numpy(), return_index=True)
     return pa.table(partition_arrays(files.take(pa.array(first, pa.int64())), fields) | {_NUMBER: np.arange(len(first))})
@@ -90,7 +90,7 @@ def _accepted(spark: SparkSession, values: pa.Table, fields: Sequence[StructFiel
 
 
 def _of_rows(fields: Sequence[StructField], rows: Collection[Values]) -> Expression:
-    """A predicate that is TRUE for these values of the fields: values with the same rest are named together."""
+    """A predicate that is TRUE for these values of the fields; values that agree in the other fields are grouped."""
     if not fields:
         return TRUE if rows else FALSE
     rests: dict[Any, set[Values]] = {}

@@ -1,9 +1,10 @@
-"""Which rows share a file: the leaves of a k-d tree over the clustering columns, built from a sample. Pure numpy.
+"""Which rows share a file: the leaves of a k-d tree over the clustering columns, built from a sample. Uses only numpy.
 
-A query that names a value of one column reads every file whose range of that column holds it, so the ranges of all files, in
-all columns, should be narrow alike. A space-filling curve gets there by interleaving bits: it halves columns, some of them once
-more than others. A k-d tree may also cut into three. Of 120 files over four uniform columns its leaves let an equality skip
-69 % (in the worst column 67 %), a Z-order curve 57 % (45 %), and the limit is 1 - 120 ** -0.25 = 70 %.
+A query for a value of one column reads every file whose range in that column includes the value, so the ranges of all files
+should be equally narrow in all columns. A space-filling curve achieves that by interleaving bits: it halves columns, some of
+them once more often than others. A k-d tree may also cut into three parts. With 120 files and four uniform columns, its leaves
+let an equality skip 69 % of files (67 % for the worst column), a Z-order curve 57 % (45 %); the limit is 1 - 120 ** -0.25 = 70
+%.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 Codes = npt.NDArray[np.integer]
-"""The values of one column as numbers from 0 that are ordered like them."""
+"""The values of one column as integers from 0 in the same order."""
 
 _MAX_WAYS = 8
 _SMALLEST_FILE, _LARGEST_FILE = 0.6, 1.5
-"""Rows of a file, as a share of what they would be if all were equal: values that are frequent make files uneven."""
+"""Smallest and largest number of rows in a file, as a fraction of the average: frequent values make files uneven."""
 _TINY_FILE = 0.1
-"""The same where no cut leaves larger ones: better a small file than rows in no order."""
+"""The smallest fraction if no cut leaves larger files: a small file is better than unclustered rows."""
 
 _COARSE_FIRST = 0.1
-"""Of cuts that do about the same, the one between frequent values comes first: later it may not fit into a file's size."""
+"""Among cuts of similar cost, one between frequent values comes first: later it may no longer fit a file's size."""
 
-_STEPS = 30  # of a bisection: far more exact than what it decides needs
+_STEPS = 30  # of a bisection; far more exact than needed
 _FREQUENCY_SAMPLE = 256
 
 
@@ -36,7 +37,7 @@ class Leaf:
 
     Attributes:
         first_bucket: Its first bucket.
-        buckets: How many buckets take its rows in turn, which are alike in all columns then; mostly one.
+        buckets: Number of buckets over which its rows are distributed in turn, if they are equal in all columns; mostly 1.
     """
 
     first_bucket: int
@@ -48,9 +49,9 @@ class Cut:
     """A node that is cut along one column.
 
     Attributes:
-        column: Ordinal of the column.
-        begins: The code at which each part but the first begins, ascending.
-        parts: The nodes below.
+        column: Index of the column.
+        begins: The code at which each part except the first begins, ascending.
+        parts: The child nodes.
     """
 
     column: int
@@ -66,8 +67,8 @@ class PartitionTree:
     """A k-d tree whose leaves are numbered buckets of rows.
 
     Attributes:
-        root: The node that holds all rows.
-        buckets: How many buckets there are.
+        root: The node of all rows.
+        buckets: Number of buckets.
     """
 
     root: Node
@@ -78,19 +79,19 @@ class PartitionTree:
 
         Args:
             codes: One array for each column.
-            rows: Their length.
+            rows: Length of the arrays.
         """
         buckets = np.zeros(rows, np.int32)
         _assign_buckets(self.root, codes, np.arange(rows), buckets)
         return buckets
 
     def begins(self, column: int) -> Codes:
-        """The codes at which a column is cut anywhere, ascending."""
+        """The codes at which a column is cut anywhere in the tree, ascending."""
         found = [cut.begins for cut in _cuts(self.root) if cut.column == column]
         return np.unique(np.concatenate(found)) if found else np.array([], np.int64)
 
     def with_codes(self, begins: Sequence[Codes]) -> PartitionTree:
-        """The same tree where the code of a value is how many of its column's ``begins`` are not above it."""
+        """The same tree for other codes: a value's code is how many of its column's ``begins`` are not greater."""
         return PartitionTree(root=_recoded(self.root, begins), buckets=self.buckets)
 
 
@@ -98,12 +99,12 @@ SINGLE_LEAF = PartitionTree(root=Leaf(0), buckets=1)
 
 
 def build_partition_tree(codes: Sequence[Codes], files: int, buckets_per_file: int = 1) -> PartitionTree:
-    """Cut the sample into about as many leaves as files are wanted, of about as many rows each.
+    """Cut the sample into about as many leaves as there should be files, with about the same number of rows each.
 
     Args:
         codes: The sample: one array for each column, dense from 0.
-        files: How many; it becomes a few more or less where frequent values cannot be cut.
-        buckets_per_file: Into how many buckets, numbered one after the other, the rows of a file are cut again.
+        files: Number of files; there may be a few more or less if frequent values cannot be cut.
+        buckets_per_file: Number of consecutive buckets into which the rows of a file are cut further.
     """
     rows = len(codes[0])
     if files * buckets_per_file == 1 or not rows:
@@ -114,16 +115,16 @@ def build_partition_tree(codes: Sequence[Codes], files: int, buckets_per_file: i
 
 
 class _TreeBuilder:
-    """Numbers the buckets as it goes."""
+    """Builds the tree, numbering buckets in order."""
 
     def __init__(self, *, codes: Sequence[Codes], shares: Sequence[npt.NDArray[np.float64]]) -> None:
         self.buckets = 0
         self._codes = codes
-        self._shares = shares  # of each code in all rows
+        self._shares = shares  # share of each code in all rows
         self._below = [np.concatenate([[0.0], np.cumsum(column)]) for column in shares]
 
     def build(self, rows: npt.NDArray[np.intp], leaves: int, rows_per_leaf: float, buckets_per_leaf: int) -> Node:
-        """The node of these rows of the sample, cut into ``leaves``, and each of these into ``buckets_per_leaf``."""
+        """The node of these sampled rows, cut into ``leaves``, and each leaf into ``buckets_per_leaf``."""
         if leaves == 1:
             if buckets_per_leaf > 1 and len(rows) > buckets_per_leaf:
                 return self.build(rows, buckets_per_leaf, len(rows) / buckets_per_leaf, 1)
@@ -143,7 +144,7 @@ class _TreeBuilder:
         return Cut(best.column, best.begins, tuple(smaller))
 
     def _best_cut(self, rows: npt.NDArray[np.intp], leaves: int, rows_per_leaf: float, least_rows: float) -> _Candidate | None:
-        """The cut after which the leaves are expected to be narrowest; None where no cut leaves parts of the least size."""
+        """The cut with the narrowest expected leaves; None if every cut leaves a part below the least size."""
         values = [np.sort(column_codes[rows]) for column_codes in self._codes]
         widths = np.array(
             [self._width(column, column_values[0], column_values[-1]) for column, column_values in enumerate(values)]
@@ -161,7 +162,7 @@ class _TreeBuilder:
         return None if best is None else best[1]
 
     def _cost(self, cut: _Candidate, ordered: Codes, widths: npt.NDArray[np.float64], floors: npt.NDArray[np.float64]) -> float:
-        """The sum of all widths of all leaves that the parts can be cut into, if columns were independent."""
+        """The sum of all widths of all leaves into which the parts can be cut, assuming independent columns."""
         parts = len(cut.leaves)
         all_widths, all_floors = (np.tile(array, (parts, 1)) for array in (widths, floors))
         for part in range(parts):
@@ -171,21 +172,21 @@ class _TreeBuilder:
         return float(np.sum(cut.leaves * _narrowest(all_widths, all_floors, cut.leaves)))
 
     def _width(self, column: int, low: int, high: int) -> float:
-        """The share of all rows whose value lies in the range: so many queries for a row's value read a file that has it."""
+        """The share of all rows with a value in the range, which is that of lookups that read a file with this range."""
         return float(self._below[column][high + 1] - self._below[column][low])
 
     def _frequency(self, column: int, ordered: Codes) -> float:
-        """The share in all rows of the value of a row, on average: no leaf of one value can be narrower."""
+        """The average share of all rows that have a row's value: no leaf of one value can be narrower."""
         return float(self._shares[column][ordered[:: max(1, len(ordered) // _FREQUENCY_SAMPLE)]].mean())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidate:
-    """A cut that may be made.
+    """A possible cut.
 
     Attributes:
-        bounds: Positions in the ordered rows where the parts begin and where the last one ends.
-        leaves: How many leaves each part is to become.
+        bounds: Positions in the sorted rows where each part begins, and where the last one ends.
+        leaves: Number of leaves for each part.
     """
 
     column: int
@@ -197,7 +198,7 @@ class _Candidate:
 def _candidate(
     column: int, ordered: Codes, ways: int, leaves: int, *, rows_per_leaf: float, least_rows: float
 ) -> _Candidate | None:
-    """A column cut between distinct values, near where parts are of equal rows; None where none would be large enough."""
+    """A cut of a column between distinct values, close to equal parts; None if no cut leaves parts that are large enough."""
     wanted = np.full(ways, leaves // ways)
     wanted[: leaves % ways] += 1
     places = np.cumsum(wanted)[:-1] * len(ordered) / leaves
@@ -230,9 +231,9 @@ def _apportioned(sizes: npt.NDArray[np.intp], leaves: int, rows_per_leaf: float)
 def _narrowest(
     widths: npt.NDArray[np.float64], floors: npt.NDArray[np.float64], leaves: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
-    """For each row of ``widths``: the least sum of widths of a leaf when it is cut into so many, no width below its floor.
+    """For each row of ``widths``, the least sum of widths of a leaf if it is cut into ``leaves``, no width below its floor.
 
-    The least sum has one width for all columns, but for those that are narrower already or cannot become as narrow.
+    The least sum has the same width for all columns, except those that are already narrower or cannot become as narrow.
     """
     high_logs, low_logs = np.log(widths), np.log(floors)
     wanted = np.log(leaves)
@@ -245,7 +246,7 @@ def _narrowest(
 
 
 def _assign_buckets(node: Node, codes: Sequence[Codes], rows: npt.NDArray[np.intp], buckets: npt.NDArray[np.int32]) -> None:
-    """Write the buckets of these rows."""
+    """Set the buckets of these rows."""
     match node:
         case Leaf(first_bucket, count):
             buckets[rows] = first_bucket if count == 1 else first_bucket + rows % count
@@ -254,7 +255,7 @@ def _assign_buckets(node: Node, codes: Sequence[Codes], rows: npt.NDArray[np.int
             part_of = np.zeros(len(rows), np.uint8)
             for begin in begins:
                 part_of += values >= begin
-            order = np.argsort(part_of, kind="stable")  # of bytes: linear
+            order = np.argsort(part_of, kind="stable")  # of bytes, so it takes linear time
             bounds = np.searchsorted(part_of[order], np.arange(len(parts) + 1))
             for part, (first, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
                 if first < end:

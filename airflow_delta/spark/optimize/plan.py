@@ -1,4 +1,4 @@
-"""What an OPTIMIZE will do, decided from the log alone."""
+"""What an OPTIMIZE will do, determined from the log alone."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class OptimizePlan:
 
     Attributes:
         inputs: The files (``COUNTED_FILE``), group by group.
-        groups: For each of them the ordinal of its group (int32), ascending without gaps. Each group is committed or lost as
-            a whole; each lies in one partition.
-        columns: By what the rows of a group are clustered; without columns, each group becomes one file.
+        groups: For each file the index of its group (int32), ascending without gaps. Each group lies in one partition, and is
+            committed or lost as a whole.
+        columns: The columns by which the rows of a group are clustered; without columns, each group becomes one file.
         is_clustered: Whether these are the table's clustering columns.
         file_size: Bytes of a new file.
     """
@@ -42,7 +42,7 @@ class OptimizePlan:
 
     @property
     def new_files(self) -> int:
-        """About how many files it will write."""
+        """Approximate number of files to write."""
         groups = self.groups.to_numpy()
         if not self.columns:
             return len(self.groups.unique())
@@ -68,15 +68,15 @@ class OptimizePlan:
 
 
 def plan_of(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expression | None) -> OptimizePlan:
-    """What the statement means on this version of the table.
+    """The plan of the statement for this version of the table.
 
     Args:
         snapshot: The table.
-        statement: What is requested.
+        statement: The statement.
         predicate: As of ``named_partitions``.
 
     Raises:
-        UnsuitableColumnsError: The rows cannot be put in order by these columns.
+        UnsuitableColumnsError: The rows cannot be clustered by these columns.
     """
     columns = ordered_by(snapshot, statement)
     is_clustered = bool(clustered_by(snapshot))
@@ -95,7 +95,7 @@ def plan_of(snapshot: Snapshot, statement: OptimizeStatement, predicate: Express
 def _whole_partitions(
     snapshot: Snapshot, statement: OptimizeStatement, file_size: int, predicate: Expression | None
 ) -> tuple[pa.Table, pa.Array]:
-    """All files of the partitions in which an order of rows means anything: those of some files, and of one that is large."""
+    """All files of the partitions in which clustering has an effect: with several files, or one large file."""
     files = snapshot.files(predicate, COUNTED_FILE)
     if not len(files):
         return files, pa.array([], pa.int32())

@@ -1,4 +1,4 @@
-"""The commit of rewritten files whose rows are the same, and its metrics by Delta's names."""
+"""Commits rewritten files with unchanged rows, with Delta's metrics."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def commit_rearrangement(
     rewritten: Rewritten,
     origin: Origin,
 ) -> OperationResult:
-    """Commit the groups whose inputs are all still there.
+    """Commit the groups whose inputs all still exist.
 
     Args:
         log: The table's log.
-        snapshot: The version that the inputs are files of.
-        operation: As the history shows it.
-        inputs: The files that go, ``ADD_FILE``, group by group.
-        groups: For each of them the ordinal of its group: int32, ascending from 0 without gaps.
-        rewritten: The files that come; its outputs are the groups.
-        origin: Task and DAG run that the commit records.
+        snapshot: The version of the inputs.
+        operation: The operation as the history shows it.
+        inputs: The files to remove, ``ADD_FILE``, group by group.
+        groups: For each file the index of its group: int32, ascending from 0 without gaps.
+        rewritten: The new files; its outputs are the groups.
+        origin: The task run that the commit records.
     """
     removes = removes_of(inputs, deletion_timestamp=log.clock(), data_change=False)
     numbers = np.arange(len(groups.unique()) + 1)
@@ -66,7 +66,7 @@ def commit_rearrangement(
 
 
 def planned_metrics(inputs: pa.Table, new_files: int) -> dict[str, int]:
-    """What rewriting these files (``ADD_FILE``) would count."""
+    """The metrics that rewriting these files (``ADD_FILE``) would have."""
     return {
         "numRemovedFiles": len(inputs),
         "numRemovedBytes": pc.sum(inputs["size"]).as_py() or 0,
@@ -75,7 +75,7 @@ def planned_metrics(inputs: pa.Table, new_files: int) -> dict[str, int]:
 
 
 def metrics_of(adds: pa.Table, removes: pa.Table) -> dict[str, int]:
-    """By Delta's names; sizes in bytes."""
+    """The metrics, by Delta's names; sizes in bytes."""
     sizes = adds["size"].to_numpy()
     quartiles = np.quantile(sizes, [0, 0.25, 0.5, 0.75, 1], method="nearest").astype(int).tolist() if len(sizes) else [0] * 5
     names = ("minFileSize", "p25FileSize", "p50FileSize", "p75FileSize", "maxFileSize")

@@ -1,4 +1,4 @@
-"""REORG: rewrites files without what is deleted but still in them; no row changes."""
+"""REORG: rewrites files without the deleted data that they still contain; rows do not change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from airflow_delta.spark.supported_features import check_rows_writable
 
 _NAME = "REORG"
 _CARRIED = ("tags", "clustering_provider")
-"""What stays true of a file whose rows keep their order."""
+"""Columns that stay valid for a file whose rows keep their order."""
 
 
 def reorg(
@@ -42,21 +42,21 @@ def reorg(
     origin: Origin | None = None,
     start_version: int | None = None,
 ) -> OperationResult:
-    """Rewrite, as one commit that changes no data, each file that has deleted rows or dropped columns.
+    """Rewrite each file that has deleted rows or dropped columns, in one commit that changes no data.
 
     Other writers may append, and change other files, meanwhile; a file that one of them changed is left out.
 
     Args:
         spark: The session.
         log: The table's log.
-        statement: Which partitions.
-        origin: Task and DAG run that the commit records; a commit with its token counts as this statement's.
-        start_version: Version of the table when the token was generated, for the search for that commit.
+        statement: The statement.
+        origin: The task run that executes the statement; a commit with its token counts as this statement's.
+        start_version: Version of the table when the token was generated, after which that commit is searched.
 
     Raises:
         TableNotFoundError: There is no table.
         InvalidPredicateError: As ``chosen_partitions``.
-        MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
+        MaintenanceNotPermittedError: The table is catalog-managed, and the catalog does not permit this to clients.
     """
     origin = origin or Origin()
     earlier = earlier_result(log, origin, start_version)

@@ -1,6 +1,6 @@
-"""A sample of rows, taken by Spark's Python workers: only the columns that rows are compared by are read.
+"""Samples rows in Spark's Python workers, reading only the columns to cluster by.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from airflow_delta.spark.optimize.ordered_values import OrderedColumn
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, copied_rows
 
 GROUP = "group"
-"""Column of files: those of one number are put in order together."""
+"""Column of files: number of the group that the file is clustered in."""
 STEP = "step"
-"""Column of files: one of so many rows is sampled."""
+"""Column of files: one of this many rows is sampled."""
 SEED = "seed"
-"""Column of files: a number of its own, by which the rows of a file are drawn."""
+"""Column of files: a random seed for sampling the file's rows."""
 
 SAMPLE = pa.schema([("group", pa.int32()), ("content", pa.binary())])
 SAMPLE_DDL = "`group` int, content binary"
 
 Paths = tuple[tuple[str, ...], ...]
-"""Columns, by their names at each level."""
+"""Columns, as paths of names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleWorker:
-    """Reads files, and gives one ``SAMPLE`` row for each piece of one.
+    """Reads files, and returns one ``SAMPLE`` row for each piece of a file.
 
     Attributes:
-        table: Where the files lie.
-        columns: The table's columns that the paths lead into.
-        paths: The columns that rows are compared by.
+        table: The table of the files.
+        columns: The table's top-level columns that contain the paths.
+        paths: The columns to cluster by.
         shares: ``INPUT_COLUMNS``, ``GROUP``, ``STEP`` and ``SEED``.
     """
 
@@ -72,15 +72,15 @@ class SampleWorker:
 
 
 def packed(columns: Sequence[OrderedColumn]) -> bytes:
-    """Columns of some rows as bytes."""
+    """Columns of some rows, serialized."""
     buffer = io.BytesIO()
     arrays = [array for column in columns for array in (column.values, column.is_null)]
-    np.savez(buffer, *arrays)  # NumPy before 2.2 takes every keyword for the name of an array
+    np.savez(buffer, *arrays)  # NumPy before 2.2 takes every keyword as the name of an array
     return buffer.getvalue()
 
 
 def unpacked(contents: Sequence[bytes]) -> list[OrderedColumn]:
-    """The columns of all rows that ``packed`` made bytes of; at least one piece."""
+    """The columns of all rows, from at least one piece that ``packed`` serialized."""
     pieces = [[*np.load(io.BytesIO(content), allow_pickle=False).values()] for content in contents]
     arrays = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     return [OrderedColumn(values=values, is_null=is_null) for values, is_null in zip(arrays[::2], arrays[1::2], strict=True)]

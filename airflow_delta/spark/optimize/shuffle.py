@@ -1,7 +1,7 @@
-"""The shuffle of a clustering: rows on their way from their files to those they belong in, by Spark's Python workers.
+"""The shuffle for clustering: moves rows from their old files to their new ones, in Spark's Python workers.
 
-They cross from worker to worker as Arrow's own messages, many rows in each: to Spark they are few rows of bytes, which it
-neither converts nor compares. Workers import this module: it knows no parser of predicates.
+Rows are exchanged as Arrow IPC messages, with many rows in each: for Spark these are a few rows of bytes, which it neither
+converts nor compares. Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ WRITTEN_DDL = "output int, path string, size bigint, stats string, rows_read big
 
 _MESSAGE_NAMES = ("output", "bucket", "rows", "content")
 _PIECE_BYTES = 8 << 20, 64 << 20
-"""Of rows that are ordered at once, at least and at most: memory for small pieces is used again, that for large ones is new."""
-_MESSAGE_BYTES = 1 << 19  # of one bucket, about
+"""Least and most bytes of rows sorted at once: memory of small pieces is reused, that of large ones is allocated anew."""
+_MESSAGE_BYTES = 1 << 19  # approximate bytes of one bucket's message
 _BATCH_BYTES = 256 << 20
-"""Of messages sent at once: each column adds some hundred bytes to one, and Arrow counts those of a batch in 32 bits."""
+"""Bytes of messages sent at once: each column adds some hundred bytes to a message, and Arrow's offsets have 32 bits."""
 _WRITE_BYTES = 8 << 20
 _NO_COLUMNS = StructType(())
-_FEW_BUCKETS = 1 << 16  # numpy sorts numbers of two bytes in linear time
+_FEW_BUCKETS = 1 << 16  # numpy sorts two-byte integers in linear time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,10 +58,10 @@ class Placement:
     """Where the rows of one group go.
 
     Attributes:
-        tree: Of the rows; its codes are the numbers of values in ``begins`` that are not above a row's.
-        begins: For each column the values at which leaves begin.
-        buckets_per_file: How many buckets, one after the other, make a file.
-        first_output: Number of the file of the first bucket, among those of all groups.
+        tree: The tree over the rows; a code is the number of values in ``begins`` that are not greater than a row's.
+        begins: For each column, the values at which leaves begin.
+        buckets_per_file: Number of consecutive buckets that make up a file.
+        first_output: Number of the first bucket's file, counted over all groups.
     """
 
     tree: PartitionTree
@@ -79,12 +79,12 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedColumns:
-    """What files of copied rows hold.
+    """The columns of files with copied rows.
 
     Attributes:
-        schema: The table's columns that data files hold.
-        partitions: The partition columns that they hold, too.
-        row_ids: How rows carry their ids; None where they carry none.
+        schema: The table's columns in data files.
+        partitions: Partition columns that the files contain, too.
+        row_ids: How rows carry their ids; None if they carry none.
     """
 
     schema: StructType
@@ -93,7 +93,7 @@ class CopiedColumns:
 
     @property
     def stored(self) -> StructType:
-        """All columns of a file, as they are read."""
+        """All columns to read from a file."""
         return StructType((*self.schema.fields, *self.partitions.fields, *(self.row_ids.fields if self.row_ids else ())))
 
     @property
@@ -105,14 +105,14 @@ class CopiedColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleWriter:
-    """Reads files and gives their rows, bucket by bucket.
+    """Reads files and returns their rows, bucket by bucket.
 
     Attributes:
-        table: Where the files lie.
-        columns: What is read of them.
-        paths: The columns that rows are compared by.
-        placements: By group.
-        shares: ``INPUT_COLUMNS`` and ``GROUP``, by group.
+        table: The table of the files.
+        columns: The columns to read.
+        paths: The columns to cluster by.
+        placements: Placements by group.
+        shares: ``INPUT_COLUMNS`` and ``GROUP``, sorted by group.
     """
 
     table: TableFiles
@@ -136,7 +136,7 @@ class ShuffleWriter:
                     yield from self._in_buckets(rows, placement)
 
     def _pieces(self, files: pa.Table, piece_bytes: int) -> Iterator[pa.RecordBatch]:
-        """The rows of these files, so many bytes at a time: the more, the fewer and larger are the messages."""
+        """The rows of these files, about ``piece_bytes`` at a time: larger pieces give fewer and larger messages."""
         stored = self.columns.stored
         pending: list[pa.RecordBatch] = []
         size = 0
@@ -172,14 +172,14 @@ class ShuffleWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputWriter:
-    """Writes the messages of each output into one file, and gives one ``WRITTEN`` row for each.
+    """Writes the messages of each output to one file, and returns one ``WRITTEN`` row for each.
 
     Attributes:
-        table: Where the files lie.
-        directory: Where the new ones go, below the root.
-        columns: What they hold.
+        table: The table of the files.
+        directory: Directory of the new files, below the root.
+        columns: Their columns.
         selection: Which columns get statistics.
-        codec: How they are compressed, as Arrow names it.
+        codec: Compression codec, as Arrow names it.
     """
 
     table: TableFiles
@@ -206,9 +206,9 @@ class OutputWriter:
     def _written(self, output: int, messages: Iterator[tuple[int, pa.Buffer]]) -> pa.RecordBatch:
         path = f"{self.directory}/part-{output:05d}-{uuid.uuid4()}-c000{ending(self.codec)}"
         filesystem, location = self.table.locate(path)
-        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, and HDFS creates them
             filesystem.create_dir(PurePosixPath(location).parent.as_posix())
-        # Neither ids nor partition columns have statistics.
+        # Row ids and partition columns have no statistics.
         selection = replace(self.selection, indexed_columns=len(self.selection.leaves(self.columns.schema)))
         options: dict[str, Any] = {"compression": self.codec, "selection": selection, "table": self.table.table_uri}
         with DataFileWriter(filesystem, location, self.columns.written, **options) as writer:
@@ -223,7 +223,7 @@ class OutputWriter:
         return pa.RecordBatch.from_pylist([result], schema=WRITTEN)
 
     def _rows(self, messages: Iterator[tuple[int, pa.Buffer]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """What the messages hold, in batches that are worth a call, and how many rows were sent."""
+        """The rows in the messages, in batches large enough for a call, with the number of rows that were sent."""
         schema = arrow_schema(self.columns.stored)
         pending: list[pa.RecordBatch] = []
         size = sent = 0
@@ -238,7 +238,7 @@ class OutputWriter:
 
 
 def _binary(values: Sequence[pa.Buffer]) -> pa.BinaryArray:
-    """The values as one array, copied once; ``pa.array`` takes bytes, each of which is a copy already."""
+    """The values as one array, copied once; ``pa.array`` would need bytes objects, which are copies already."""
     offsets = pa.array(np.cumsum([0, *(value.size for value in values)])).cast(pa.int32())
     data = np.concatenate([np.frombuffer(value, np.uint8) for value in values])
     return pa.Array.from_buffers(pa.binary(), len(values), [None, offsets.buffers()[1], pa.py_buffer(data)])

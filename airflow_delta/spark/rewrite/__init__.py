@@ -1,1 +1,1 @@
-"""Files rewritten in Python workers: rows dropped, replaced or marked as deleted, the others copied as they are."""
+"""Rewrites files in Python workers: rows are dropped, replaced or marked as deleted; all others are copied unchanged."""

@@ -1,6 +1,6 @@
-"""Deletion vectors written by Spark's Python workers: which rows of which file are deleted.
+"""Writes deletion vectors in Spark's Python workers.
 
-Workers import this module: it knows no parser of predicates.
+Workers import this module, so it does not import the predicate parser.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ RESULT_DDL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorWorker:
-    """Turns a partition of row positions into deletion vectors, one for each file, and one ``RESULT`` row for each.
+    """Turns a partition of row positions into deletion vectors, and returns one ``RESULT`` row for each file.
 
     Attributes:
-        table: Where the files lie.
-        directory: Where the deletion vectors go, below the root.
-        files: Columns ``path``, ``deletion_vector`` and ``num_records`` of files, each with a number of its own.
+        table: The table of the files.
+        directory: Directory of the deletion vectors, below the root.
+        files: Columns ``path``, ``deletion_vector`` and ``num_records`` of files, with their unique numbers.
     """
 
     table: TableFiles
@@ -77,7 +77,7 @@ class DeletionVectorWorker:
         yield pa.RecordBatch.from_arrays(columns, schema=RESULT)
 
     def _deletion_vector(self, file: Mapping[str, Any], rows: pa.Int64Array) -> RowBitmap:
-        """All rows of the file that are gone now."""
+        """All rows of the file that are deleted now."""
         going, former = RowBitmap.from_positions(rows), file["deletion_vector"]
         return going if former is None else going.union(self.table.hidden_rows(file["path"], former))
 
@@ -90,7 +90,7 @@ class DeletionVectorWorker:
 
 
 def _by_file(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Int64Array]]:
-    """The rows of each file, ascending, each once; batches come in the order of (file, row)."""
+    """The distinct rows of each file, ascending; batches are sorted by (file, row)."""
     number, pieces = None, []
     for batch in batches:
         files = batch.column(0).to_numpy()

@@ -1,11 +1,12 @@
-"""New files out of existing ones, in Python workers: rows that do not change never enter the JVM.
+"""Makes new files from existing ones in Python workers: rows that do not change never enter the JVM.
 
-One primitive serves MERGE (one input, changed rows) and compaction (many inputs, no change). An output is the concatenation of
-its inputs, all of one partition; a change names a row by its position in that concatenation. The changes come from Spark as
-Arrow batches, in the order of (output, row), and are streamed against the inputs, so that memory is bounded by the batch.
+The same primitive serves MERGE (one input, changed rows) and compaction (many inputs, no changes). An output is the
+concatenation of its inputs, all in one partition; a change identifies a row by its position in that concatenation. The changes
+come from Spark as Arrow batches, sorted by (output, row), and are streamed along with the inputs, so that memory is bounded by
+the batch.
 
-What changed is written by the same pass where the table records it (PROTOCOL.md, "Change Data Files"). Where the table tracks
-rows, every row carries its id over, and the version that last changed it; a change leaves the version to the commit.
+Change data is written in the same pass if the table records it (PROTOCOL.md, "Change Data Files"). If the table tracks rows,
+every row keeps its id and the version that last changed it; for a changed row, the commit sets the version.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ from airflow_delta.spark.worker_code import map_in_arrow
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rewritten:
-    """What a rewrite made.
+    """The result of a rewrite.
 
     Attributes:
-        adds: The written files, ``ADD_FILE``; an output without rows has none.
-        outputs: For each of them the ordinal of its output.
-        rows_read: Rows of all inputs.
-        rows_written: Rows of all written files.
-        changes: The files that say what changed, ``CHANGE_FILE``.
+        adds: The new files, ``ADD_FILE``; an output without rows has none.
+        outputs: For each of them the index of its output.
+        rows_read: Rows in all inputs.
+        rows_written: Rows in all new files.
+        changes: Change data files, ``CHANGE_FILE``.
         change_rows: Rows in them.
     """
 
@@ -76,10 +77,11 @@ class FileRewrite:
     Attributes:
         snapshot: The table, for its schema and properties.
         inputs: The input files (``ADD_FILE``), in the order of their rows.
-        outputs: For each input the ordinal of its output: int32, ascending from 0 without gaps.
-        directory: Where the new files go, below the table's root; a retried task leaves unnamed files there. None writes none.
-        change_directory: Likewise, of the files that say what changed; None writes none.
-        data_change: Whether the outputs hold other rows than the inputs.
+        outputs: For each input the index of its output: int32, ascending from 0 without gaps.
+        directory: Directory of the new files, below the table's root; a retried task leaves unreferenced files there. None
+            writes none.
+        change_directory: Likewise, for change data files; None writes none.
+        data_change: Whether the outputs have other rows than the inputs.
     """
 
     snapshot: Snapshot
@@ -112,9 +114,9 @@ class FileRewrite:
 
         Args:
             spark: The session.
-            changes: Columns ``OUTPUT`` (int), ``ROW`` (bigint), ``DROP`` (boolean: the row goes), where they are recorded
-                ``LIVES_ON``, and those columns of the table that the other rows take their new values from. Two changes of one
-                row only if both drop it. A table where this process holds them.
+            changes: Columns ``OUTPUT`` (int), ``ROW`` (bigint), ``DROP`` (boolean: the row is removed), ``LIVES_ON`` if change
+                data is recorded, and the table's columns that get new values. Several changes of the same row are only allowed
+                if all drop it. A table if this process holds the changes.
             changed: The outputs that they name, ascending: int32.
             drops_rows: Whether any of them drops its row.
             clock: Gives the modification time of the files.
@@ -135,7 +137,7 @@ class FileRewrite:
                 inputs=share_files(spark, numbered, OUTPUT, cache.at_end),
                 drops_rows=drops_rows,
             )
-            # Spark parses the names of what it maps: dots and backticks would be syntax.
+            # Spark parses the column names that it passes to mapInArrow, so dots and backticks must be avoided.
             plain_names = list(map(str, range(len(columns))))
             if isinstance(changes, pa.Table):
                 ordered = changes.sort_by([(OUTPUT, "ascending"), (ROW, "ascending")]).rename_columns(plain_names)
@@ -147,7 +149,7 @@ class FileRewrite:
             return self._rewritten(map_in_arrow(plainly_named, worker, RESULT_DDL), clock)
 
     def _with_versions(self, changes: DataFrame | pa.Table) -> DataFrame | pa.Table:
-        """The changes with the version that last changed a row, which the commit gives; as they are where rows keep none."""
+        """The changes with NULL as version that last changed the row, as the commit sets it; unchanged if rows carry none."""
         names = changes.column_names if isinstance(changes, pa.Table) else changes.columns
         row_ids = self._row_ids
         if row_ids is None or row_ids.version_column is None or not set(names) - set(MARKS):
@@ -158,7 +160,7 @@ class FileRewrite:
 
     @property
     def _row_ids(self) -> RowIds | None:
-        """How the rows carry their ids; None where they carry none, or are not written."""
+        """How rows carry their ids; None if they carry none, or no new files are written."""
         return RowIds.from_configuration(self.snapshot.metadata.configuration) if self.directory else None
 
     @property
@@ -181,7 +183,7 @@ class FileRewrite:
         return inputs.select(INPUT_COLUMNS).append_column(OUTPUT, outputs)
 
     def _rewritten(self, rewritten: DataFrame | pa.Table, clock: Clock) -> Rewritten:
-        """What the workers made, as the log takes it."""
+        """The results of the workers, as actions."""
         with typed_worker_errors():
             results = rewritten if isinstance(rewritten, pa.Table) else rewritten.toArrow().cast(RESULT)
         read, written, changed = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written", "change_rows"))
@@ -196,7 +198,7 @@ class FileRewrite:
         )
 
     def _adds(self, written: pa.Table, now: int) -> pa.Table:
-        """The written files (``RESULT``) as the log takes them; an output stays in the partition of its inputs."""
+        """The new files (``RESULT``) as adds; an output stays in the partition of its inputs."""
         rows = len(written)
         columns = {
             "path": written["path"],
@@ -209,7 +211,7 @@ class FileRewrite:
         return pa.table([columns.get(field.name, pa.nulls(rows, field.type)) for field in ADD_FILE], schema=ADD_FILE)
 
     def _changes(self, written: pa.Table) -> pa.Table:
-        """The written files of changes (``RESULT``) as the log takes them."""
+        """The change data files (``RESULT``) as actions."""
         columns = {
             "path": written["change_path"],
             "partition_values": self._partition_values(written),

@@ -1,4 +1,4 @@
-"""The side of a rewrite that runs in Spark's Python workers."""
+"""The part of a rewrite that runs in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ _NO_STATISTICS = StatisticsSelection(indexed_columns=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteWorker:
-    """Writes new files out of existing ones, one ``RESULT`` row for each output.
+    """Writes new files from existing ones, and returns one ``RESULT`` row for each output.
 
     Attributes:
-        table: Where the files lie.
-        directory: Where the new ones go, below the root; None writes none.
-        change_directory: Where files go that say what changed; None writes none.
-        schema: The table's columns that data files hold.
-        partitions: The partition columns that the new ones hold, too.
+        table: The table of the files.
+        directory: Directory of the new files, below the root; None writes none.
+        change_directory: Directory of change data files; None writes none.
+        schema: The table's columns in data files.
+        partitions: Partition columns that the new files contain, too.
         selection: Which columns get statistics.
-        codec: How the files are compressed, as Arrow names it.
-        row_ids: How rows carry their ids; None where they carry none.
+        codec: Compression codec, as Arrow names it.
+        row_ids: How rows carry their ids; None if they carry none.
     """
 
     table: TableFiles
@@ -76,19 +76,19 @@ class RewriteWorker:
     def write(
         self, output: int, inputs: pa.Table, changes: RowChanges, *, changed: Collection[str] | None = None
     ) -> pa.RecordBatch:
-        """Write the output with all rows of its inputs (``INPUT_COLUMNS``), in their order, but for the changes.
+        """Write the output with all rows of its inputs (``INPUT_COLUMNS``), in order, with the changes applied.
 
         Args:
-            output: Its ordinal.
-            inputs: The files that it is made of.
-            changes: What changes.
-            changed: Names of the columns that get new values, where no row goes; None where rows may.
+            output: Its index.
+            inputs: The input files.
+            changes: The changes.
+            changed: Names of the columns that get new values, if no row is removed; None if rows may be.
         """
         kept = None if changed is None else self._kept(inputs, changed)
         return pa.RecordBatch.from_pylist([self._write(output, inputs, changes, kept)], schema=RESULT)
 
     def _kept(self, inputs: pa.Table, changed: Collection[str]) -> KeptColumns | None:
-        """The columns that the file takes over as they are."""
+        """The columns that the new file copies without decoding."""
         takes_all = len(inputs) == 1 and inputs["deletion_vector"].null_count and self.row_ids is None
         if not takes_all or self.directory is None or self.change_directory is not None:
             return None
@@ -98,7 +98,7 @@ class RewriteWorker:
     def _write(
         self, output: int, inputs: pa.Table, changes: RowChanges, kept_columns: KeptColumns | None
     ) -> Mapping[str, object]:
-        """Stream the inputs with their changes into a new file, and what changed into another; no rows make no file."""
+        """Stream the inputs with their changes to a new file, and change data to another; without rows there is no file."""
         position = rows_read = 0
         stored = self._stored if kept_columns is None else kept_columns.rest
         with ExitStack() as stack:
@@ -139,7 +139,7 @@ class RewriteWorker:
 
     @property
     def _selection(self) -> StatisticsSelection:
-        """Of the table's own columns alone: neither ids nor partition columns have statistics."""
+        """Only the table's own columns: neither row ids nor partition columns have statistics."""
         return replace(self.selection, indexed_columns=len(self.selection.leaves(self.schema)))
 
     def _new_file(
@@ -156,7 +156,7 @@ class RewriteWorker:
             return None
         path = f"{directory}/{name}-{uuid.uuid4()}-c000{ending(self.codec)}"
         filesystem, location = self.table.locate(path)
-        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, and HDFS creates them
             filesystem.create_dir(PurePosixPath(location).parent.as_posix())
         options: dict[str, Any] = {"compression": self.codec, "selection": selection}
         if kept is None:
@@ -168,13 +168,13 @@ class RewriteWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeWorker:
-    """Turns a partition of ordered changes into new files.
+    """Turns a partition of sorted changes into new files.
 
     Attributes:
-        rewrite: Writes them.
-        columns: Names of the columns of changes, in the order in which they arrive.
+        rewrite: Writes the files.
+        columns: Names of the columns of changes, in order.
         inputs: ``INPUT_COLUMNS``, numbered by ``OUTPUT``.
-        drops_rows: Whether rows may go.
+        drops_rows: Whether rows may be removed.
     """
 
     rewrite: RewriteWorker
@@ -196,7 +196,7 @@ class ChangeWorker:
 
 @dataclass(frozen=True, slots=True)
 class ConcatenationWorker:
-    """Writes outputs with all rows of their inputs; ``shares`` have ``INPUT_COLUMNS`` and ``OUTPUT``, ordered."""
+    """Writes outputs with all rows of their inputs; ``shares`` have ``INPUT_COLUMNS`` and ``OUTPUT``, sorted."""
 
     rewrite: RewriteWorker
     shares: FileShares
@@ -216,12 +216,12 @@ class ConcatenationWorker:
 def copied_rows(
     table: TableFiles, stored: StructType, row_ids: RowIds | None, inputs: pa.Table
 ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
-    """All rows of files as a new file takes them over, and beside them which count; None where all do.
+    """All rows of files as a new file copies them, each batch with a mask of those to keep; None to keep all.
 
     Args:
-        table: Where the files lie.
-        stored: The columns of the new file, those in which rows carry their ids included.
-        row_ids: How rows carry their ids; None where they carry none.
+        table: The table of the files.
+        stored: The columns of the new file, including those with row ids.
+        row_ids: How rows carry their ids; None if they carry none.
         inputs: ``INPUT_COLUMNS`` of the files.
     """
     rows = table.rows(stored, with_row_index=row_ids is not None)
@@ -233,7 +233,7 @@ def copied_rows(
 
 
 def _carrying(row_ids: RowIds, rows: pa.RecordBatch, base_row_id: int | None, version: int | None) -> pa.RecordBatch:
-    """The rows with their ids, and the versions that last changed them, in the columns in which files carry them."""
+    """The rows with their ids, and the versions that last changed them, in the hidden columns of files."""
     computed = row_ids.columns(rows, base_row_id, version)
     for name, values in zip((row_ids.id_column, row_ids.version_column), computed, strict=True):
         if name:
@@ -243,7 +243,7 @@ def _carrying(row_ids: RowIds, rows: pa.RecordBatch, base_row_id: int | None, ve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NewFile:
-    """A file that is being written; ``path`` as in the log."""
+    """A file while it is written; ``path`` as in the log."""
 
     path: str
     writer: DataFileWriter

@@ -1,4 +1,4 @@
-"""A sorted stream of row changes, applied to the batches of the files that they are about."""
+"""Applies a sorted stream of row changes to the batches of rows that they refer to."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from airflow_delta.core.data_files import conform
 from airflow_delta.core.data_files.changed_rows import DELETE, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 
 OUTPUT = "__airflow_delta_output"
-"""Column of changes: ordinal of the file that is written."""
+"""Column of changes: index of the file that is written."""
 ROW = "__airflow_delta_row"
-"""Column of changes: position of the row in all that goes into the file."""
+"""Column of changes: position of the row among all rows that go into the file."""
 DROP = "__airflow_delta_drop"
-"""Column of changes: whether the row goes; else it takes the values of the remaining columns."""
+"""Column of changes: whether the row is removed; otherwise it gets the values of the remaining columns."""
 LIVES_ON = "__airflow_delta_lives_on"
-"""Column of changes: whether a row that goes is an updated one, written elsewhere. Only where changes are recorded."""
+"""Column of changes: whether a removed row was updated and is written elsewhere. Only if change data is recorded."""
 
 MARKS = (OUTPUT, ROW, DROP, LIVES_ON)
-"""The columns of changes that are none of the table's."""
+"""The columns of changes that are not the table's."""
 
 
 class RowChanges:
-    """Changes in the order of (``OUTPUT``, ``ROW``), consumed while the rows that they are about stream by.
+    """Changes sorted by (``OUTPUT``, ``ROW``), consumed while the rows that they refer to are streamed.
 
-    At most one batch of changes and those of one batch of rows are held at a time.
+    At most one batch of changes, and the changes of one batch of rows, are held at a time.
 
     Args:
-        batches: Columns ``OUTPUT``, ``ROW``, ``DROP`` and those columns of the table that take new values.
+        batches: Columns ``OUTPUT``, ``ROW``, ``DROP``, and the table's columns that get new values.
     """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
@@ -38,22 +38,22 @@ class RowChanges:
         self._rest: pa.RecordBatch | None = next(self._batches, None)
 
     def next_output(self) -> int | None:
-        """The output that the next change is about; None when there are no more."""
+        """The output of the next change; None if there are no more."""
         return None if self._rest is None else self._rest.column(OUTPUT)[0].as_py()
 
     def take(self, output: int, first_row: int, rows: int) -> pa.Table | None:
-        """The changes of the next rows; None where there are none.
+        """The changes of the next rows; None if there are none.
 
         Args:
-            output: Where the rows go.
-            first_row: Position of the first of them in all that goes there.
-            rows: How many there are.
+            output: The output of the rows.
+            first_row: Position of the first of them in the output's input rows.
+            rows: Number of rows.
         """
         changes = list(self._until(output, first_row + rows))
         return pa.Table.from_batches(changes).combine_chunks() if changes else None
 
     def finish(self, output: int) -> None:
-        """Raise ``ValueError`` if a change names a row behind the last one of this output."""
+        """Raise ``ValueError`` if a change names a row after the last one of this output."""
         if self.next_output() == output:
             raise ValueError(f"a change names a row behind the last one of output {output}")
 
@@ -75,15 +75,15 @@ class RowChanges:
 def with_changes(
     rows: pa.RecordBatch, first_row: int, changes: pa.Table | None, there: pa.BooleanArray | None = None
 ) -> pa.RecordBatch:
-    """The rows with each change in its place; the batch itself where there are none.
+    """The rows with each change in its place; the batch itself if there are no changes.
 
-    Each column is taken by positions in the rows and, behind them, the changes.
+    Each column is built by taking positions from the rows followed by the changes.
 
     Args:
         rows: The rows.
-        first_row: Position of the first of them, as changes count.
-        changes: Those of these rows.
-        there: Which of the rows are there at all; all when None. No change is about another one.
+        first_row: Position of the first of them, as counted by changes.
+        changes: The changes of these rows.
+        there: Which of the rows exist; all when None. Changes only refer to existing rows.
     """
     if changes is None:
         return rows if there is None else rows.filter(there)
@@ -107,14 +107,14 @@ def with_changes(
 
 
 def changed_rows(rows: pa.RecordBatch, first_row: int, changes: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """What the changes (with ``LIVES_ON``) do to the rows, as in the change feed: kinds, each with its rows.
+    """The changes (with ``LIVES_ON``) as rows of the change data feed: for each change type, its rows.
 
     A row that several changes drop is deleted once. A row that lives on elsewhere is recorded there.
 
     Args:
-        rows: The rows as they were.
-        first_row: Position of the first of them, as changes count.
-        changes: Those of these rows.
+        rows: The rows before the changes.
+        first_row: Position of the first of them, as counted by changes.
+        changes: The changes of these rows.
     """
     positions = changes[ROW].to_numpy() - first_row
     drops, lives_on = (changes[name].to_numpy() for name in (DROP, LIVES_ON))

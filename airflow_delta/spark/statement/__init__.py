@@ -1,1 +1,1 @@
-"""What all statements share: sources, expectations, reads of the target, staged rows, outcomes, and the retry on a conflict."""
+"""What all statements share: sources, expectations, reads of the target, staged rows, results, and retries after conflicts."""

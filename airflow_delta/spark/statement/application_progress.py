@@ -1,4 +1,4 @@
-"""How far an application has written (Delta's ``txn``): what it has done before is not done again.
+"""Progress of applications (Delta's ``txn``): what an application has already committed is not done again.
 
 Protocol: PROTOCOL.md, "Transaction Identifiers".
 """
@@ -15,12 +15,12 @@ from airflow_delta.spark.statement.outcome import uncommitted
 
 
 def done_before(snapshot: Snapshot, operation: str, txn: tuple[str, int] | None) -> OperationResult | None:
-    """The result of a statement that its application has run already; None where it has not.
+    """The result of a statement that its application has already run; None if it has not.
 
     Args:
         snapshot: The table.
-        operation: Delta's name of it.
-        txn: The application, and its number of this statement.
+        operation: Delta's name of the operation.
+        txn: Application id and version of this statement.
     """
     if txn is None:
         return None
@@ -33,7 +33,7 @@ def done_before(snapshot: Snapshot, operation: str, txn: tuple[str, int] | None)
 
 
 def progress(transaction: OptimisticTransaction, txn: tuple[str, int] | None, now: int) -> tuple[SetTransaction, ...]:
-    """How far the application is with this commit; two statements of one application exclude each other."""
+    """The application's ``txn`` action for this commit; two concurrent statements of one application conflict."""
     if txn is None:
         return ()
     app_id, version = txn

@@ -1,4 +1,4 @@
-"""The one loop of every statement: prepared, attempted, and after a write conflict attempted again on the newest version."""
+"""The loop that runs every statement: prepare, attempt, and after a write conflict attempt again on the newest version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from airflow_delta.spark.statement.outcome import earlier_result
 from airflow_delta.spark.statement.target_reads import Version, at_version_read
 
 MAX_STATEMENT_ATTEMPTS = 20
-"""Attempts at a statement before the conflict is raised to the caller; each commits once, rebased where possible."""
+"""Attempts at a statement before the conflict is raised; each attempt commits once, rebased where possible."""
 
 _logger = logging.getLogger(__name__)
 _CACHE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
@@ -33,23 +33,23 @@ Conflicts: TypeAlias = Sequence[Mapping[str, Any]]
 """The commits that ended earlier attempts, as ``CommitResult.conflicts`` lists them, with ``lost_ms`` (milliseconds)."""
 
 WriteConflict: TypeAlias = CommitConflictError | TableExistsError
-"""What ends an attempt: a commit that forbids it, or a table where it is to create one."""
+"""What ends an attempt: a conflicting commit, or an existing table if the statement is to create it."""
 
 Prepared = TypeVar("Prepared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps(Generic[Version, Prepared]):
-    """What differs between the statements.
+    """The steps that differ between statements.
 
     Attributes:
         name: Delta's name of the operation.
-        read: Gives the newest version; None where there is no table, if the statement may create it.
-        prepare: Computes, for a version and knowing the conflicts so far, what can be kept when an attempt fails.
+        read: Returns the newest version; None if there is no table, and the statement may create it.
+        prepare: For a version, and given the conflicts so far, computes what can be kept if an attempt fails.
         attempt: Computes the changes to a version and commits them, or raises and leaves nothing behind.
-        after_conflict: What was prepared, as it holds for the newest version; None where it has to be prepared anew. Raises the
-            conflict where the statement cannot be repeated.
-        txn: The application, and its number of this statement, as of ``done_before``.
+        after_conflict: Returns what was prepared, adapted to the newest version; None if it must be prepared again. Raises the
+            conflict if the statement cannot be repeated.
+        txn: Application id and version of this statement, as of ``done_before``.
     """
 
     name: str
@@ -68,9 +68,9 @@ def retry_on_conflict(
     Args:
         log: The table's log.
         steps: The statement.
-        origin: The run that executes the statement; a commit with its token counts as this statement's.
-        start_version: Version of the table when the token was generated, for the search for that commit; None is the version
-            that the first attempt reads.
+        origin: The task run that executes the statement; a commit with its token counts as this statement's.
+        start_version: Version of the table when the token was generated, after which that commit is searched; None is the
+            version that the first attempt reads.
 
     Raises:
         TableNotFoundError: There is no table.
@@ -83,7 +83,7 @@ def retry_on_conflict(
         newest = steps.read()
         if searched_from is None:
             searched_from = -1 if newest is None else newest.version
-        # The commit that won may be one of a duplicate attempt of this task, or come before one.
+        # The winner may be a duplicate attempt of this task, or have been followed by one.
         elif (earlier := earlier_result(log, origin, searched_from)) is not None:
             return run.with_conflicts(earlier)
         began = time.monotonic()
@@ -94,7 +94,7 @@ def retry_on_conflict(
             run.log_conflict(log.table_uri, number)
             failure = error
         except (PySparkException, Py4JJavaError) as error:
-            # An executor was lost with rows that nothing else could keep: see ``row_cache``.
+            # An executor was lost, with rows that could only be kept there: see ``row_cache``.
             if _CACHE_LOST not in str(error):
                 raise
             run.prepared, failure = None, error
@@ -108,8 +108,8 @@ class _Run(Generic[Version, Prepared]):
     Attributes:
         steps: The statement.
         conflicts: What ended earlier attempts.
-        conflict: The last of these.
-        prepared: By the last attempt; None where nothing of it can be kept.
+        conflict: The last of these conflicts.
+        prepared: What the last attempt prepared; None if it cannot be kept.
     """
 
     steps: Steps[Version, Prepared]
@@ -118,7 +118,7 @@ class _Run(Generic[Version, Prepared]):
     prepared: Prepared | None = None
 
     def attempt(self, log: DeltaLog, newest: Version) -> OperationResult:
-        """Attempt it on the newest version, or on the one that its rows are of."""
+        """Attempt it on the newest version, or on the version to which its rows are bound."""
         kept = None
         if self.conflict is not None and self.prepared is not None:
             kept = self.steps.after_conflict(self.prepared, self.conflict, newest)
@@ -137,27 +137,27 @@ class _Run(Generic[Version, Prepared]):
         return steps.attempt(version, self.prepared, self.conflicts)
 
     def add_conflict(self, conflict: WriteConflict, *, lost_ms: int) -> None:
-        """Take note of what ended an attempt of this length. Raises it where the next one would end in the same way."""
-        # ``at_version_read`` and ``after_conflict`` raise the former conflict again where the statement cannot be repeated:
-        # rows that were handed over, say, are as old as they were.
+        """Record what ended an attempt that took ``lost_ms`` milliseconds. Raises it if a retry would fail alike."""
+        # ``at_version_read`` and ``after_conflict`` raise the former conflict again if the statement cannot be repeated, for
+        # example because it was given rows that are bound to a version.
         if conflict is self.conflict or self.prepared is None:
             raise conflict
         self.conflict = conflict
         self.conflicts.append({**_listed(conflict), "lost_ms": lost_ms})
 
     def log_conflict(self, table: str, number: int) -> None:
-        """Log the last conflict, which ended the attempt of this number; the first is 1."""
+        """Log the last conflict, which ended attempt ``number``, counted from 1."""
         met = self.conflicts[-1]
         winner = printable(f"version {met['version']} ({met['operation'] or 'unknown operation'})")
         _logger.info("%s: attempt %d of %d: %s conflicts by %s", table, number, MAX_STATEMENT_ATTEMPTS, winner, met["rule"])
 
     def with_conflicts(self, result: OperationResult) -> OperationResult:
-        """The result of another run of the statement, with the conflicts of this one."""
+        """The result of another run of the statement, with the conflicts of this one added."""
         return replace(result, conflicts=tuple(self.conflicts), attempts=1 + len(self.conflicts))
 
 
 def check_definition(conflict: WriteConflict, before: Metadata, newest: Snapshot) -> None:
-    """Return if the conflict is about rows, or about the numbers of identity columns; else raise it."""
+    """Return if the conflict is only about rows, or about values of identity columns; else raise it."""
     is_redefined = isinstance(conflict, MetadataChangedError | ProtocolChangedError)
     if is_redefined and not only_numbers_differ(before, newest.metadata):
         raise conflict

@@ -1,4 +1,4 @@
-"""Making the rows of a source those of a table."""
+"""Conforms the rows of a source to a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SETTINGS = {"spark.sql.caseSensitive": "false"}  # otherwise a name in another 
 
 
 def repeated_names(schema: StructType, prefix: str = "") -> Iterator[str]:
-    """One line for each name that more than one column bears, or more than one member of a struct, as Spark compares them."""
+    """One line for each name that several columns, or several fields of a struct, have, as Spark compares names."""
     for key, count in Counter(map(field_key, schema.names)).items():
         if count > 1:
             names = [name for name in schema.names if field_key(name) == key]
@@ -55,16 +55,16 @@ def _outermost_structs(data_type: DataType) -> Iterator[StructType]:
 
 
 def named_by_position(frame: DataFrame, schema: StructType, *, table: str, may_add: bool = False) -> DataFrame:
-    """The rows, whose columns get the names of the table's, one after the other; so do the members of structs at any depth.
+    """The rows, with columns renamed to the table's by position, and so the fields of structs at any depth.
 
     Args:
         frame: The rows.
         schema: The table's columns.
-        table: URI of the table, for the error.
-        may_add: Whether the rows may have more columns, which keep their names.
+        table: URI of the table, for errors.
+        may_add: Whether the rows may have additional columns, which keep their names.
 
     Raises:
-        SchemaMismatchError: The rows have more columns, or fewer; or a struct has fewer members.
+        SchemaMismatchError: The rows have more or fewer columns; or a struct has fewer fields.
     """
     if len(frame.columns) != len(schema.names) and not (may_add and len(frame.columns) > len(schema.names)):
         found = (
@@ -80,7 +80,7 @@ def named_by_position(frame: DataFrame, schema: StructType, *, table: str, may_a
     if is_flat:
         return frame.toDF(*named.names)
     places = list(map(str, range(len(named.fields))))
-    # A cast to the same type with other names renames what is inside, by position.
+    # A cast to the same type with other names renames nested fields, by position.
     columns = (
         F.col(place).cast(field.dataType).alias(field.name, metadata=field.metadata)
         for place, field in zip(places, named.fields, strict=True)
@@ -89,7 +89,7 @@ def named_by_position(frame: DataFrame, schema: StructType, *, table: str, may_a
 
 
 def _named(found: Any, wanted: Any, path: str, differences: list[str]) -> Any:
-    """A type of Spark's in which the members of structs have the names that they have in another one, by position."""
+    """A Spark type with the struct field names of another one, by position."""
     match found, wanted:
         case spark_types.StructType(), spark_types.StructType():
             if len(found.fields) < len(wanted.fields):
@@ -117,36 +117,36 @@ def _named(found: Any, wanted: Any, path: str, differences: list[str]) -> Any:
 
 
 def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str, cache: RowCache) -> NumberedRows:
-    """The rows with exactly the columns of the table, by name and at any depth.
+    """The rows with exactly the columns of the table, matched by name at any depth.
 
-    A column that they lack has the table's own value (its default, what it is generated from, its number), else NULL. A number
-    that its column cannot hold fails the job that meets it. Constraints are checked by the writer. ``cache`` keeps the rows
-    where they are numbered.
+    A column that the rows lack gets the table's own value (its default, generated or identity value), else NULL. A number that
+    does not fit its column fails the job that computes it. Constraints are checked by the writer. ``cache`` keeps the rows if
+    identity values are assigned.
 
     Returns:
-        The rows, and how far they have used up the numbers of identity columns; their commit records it (``with_marks``).
+        The rows, and the last identity values assigned, which the commit records (``with_marks``).
 
     Raises:
-        SchemaMismatchError: The rows do not fit, by the rules of ``schema_differences``, or number themselves what the table
-            numbers.
-        TableRuleUnreadableError: The text of a default or of a generated column means nothing to Spark.
-        ConstraintViolatedError: An identity column has no numbers left.
+        SchemaMismatchError: The rows do not fit, by the rules of ``schema_differences``, or contain values for a column that is
+            GENERATED ALWAYS AS IDENTITY.
+        TableRuleUnreadableError: A default or generated column is not valid Spark SQL.
+        ConstraintViolatedError: The range of an identity column is exhausted.
     """
     rows = from_spark(frame.schema)
     given = {field.name for field in schema.fields if rows.find(field.name) is not None}
     own = {field.name for field in schema.fields if field.name not in given and has_value_when_missing(field)}
     may_lack = StructType(tuple(replace(field, nullable=True) if field.name in own else field for field in schema.fields))
     refused = (text for field in schema.fields if field.name in given and (text := refused_value(field)) is not None)
-    both = extended(schema, rows, widen=False)  # Spark would take a column of the rows for another one of the table
+    both = extended(schema, rows, widen=False)  # otherwise Spark might resolve a column of the rows as another one of the table
     repeated = dict.fromkeys((*repeated_names(rows), *repeated_names(both)))
     if differences := (*repeated, *schema_differences(rows, may_lack, missing_as_null=True), *refused):
         raise SchemaMismatchError(table=table, differences=differences)
-    if is_connect(frame.sparkSession) and is_case_sensitive(frame.sparkSession):  # they are analyzed later
+    if is_connect(frame.sparkSession) and is_case_sensitive(frame.sparkSession):  # with Spark Connect, rows are analyzed later
         instead = "set spark.sql.caseSensitive to false in the session"
         raise SparkConnectUnsupportedError(feature="a write by a session that is case-sensitive", instead=instead)
     spark = frame.sparkSession
     named = in_session(frame, session_with(spark, _SETTINGS)).to(to_spark(all_nullable(schema)))
-    # A text that was a CHAR where it comes from is no CHAR here; without coalesce, its metadata would come along.
+    # A string that is CHAR in its source is not CHAR here; coalesce drops that metadata.
     plain = [
         field.name for field in schema.fields if (found := rows.find(field.name)) and has_char(found) and not has_char(field)
     ]

@@ -1,4 +1,4 @@
-"""EXPECT: the expectations on a table's rows."""
+"""EXPECT: checks expectations on a table's rows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def expect(
     Raises:
         TableNotFoundError: There is no table.
         InvalidPredicateError: ``where`` does not fit the table.
-        ExpectationFailedError: One does not hold.
-        ExpectationUnreadableError: Spark cannot analyze one on these rows.
+        ExpectationFailedError: An expectation does not hold.
+        ExpectationUnreadableError: Spark cannot analyze an expectation on these rows.
     """
     snapshot = as_staged(log, statement.staged).refresh()
     rows = read_table(spark, snapshot, where=statement.where)

@@ -1,4 +1,4 @@
-"""Expectations: SQL that must hold of the staged rows before a commit."""
+"""Expectations: SQL that must hold for the staged rows before a commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_delta.spark.session import query
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 STAGED = "staged"
-"""Name of the view that holds the rows to be committed."""
+"""Name of the view with the rows to be committed."""
 
 
 def check_expectations(
@@ -26,19 +26,19 @@ def check_expectations(
     table: str,
     reads: TargetReads,
 ) -> None:
-    """Return if all of these hold; each is one Spark job over the staged files.
+    """Return if all of these hold; each one runs a Spark job over the staged files.
 
     Args:
         spark: The session.
         expectations: The checks, in order.
-        staged: The rows to be committed, read from where they are staged.
-        views: The statement's views; the checks see them by name, and ``staged`` beside them.
+        staged: The rows to be committed, read from their staged files.
+        views: The statement's views; the checks can use them by name, in addition to ``staged``.
         table: The table's URI, for errors.
-        reads: Takes note of what the checks read of the table.
+        reads: Records what the checks read of the table.
 
     Raises:
-        ExpectationFailedError: One does not hold.
-        ExpectationUnreadableError: Spark cannot analyze one on these rows.
+        ExpectationFailedError: An expectation does not hold.
+        ExpectationUnreadableError: Spark cannot analyze an expectation on these rows.
     """
     checks = tuple(expectations)
     if not checks:
@@ -64,7 +64,7 @@ def _check_result(
 def _check_rows(
     spark: SparkSession, expectation: Expectation, views: Mapping[str, DataFrame], table: str, reads: TargetReads
 ) -> None:
-    # A comment at the end of the text must not swallow what follows.
+    # The line break ends a comment at the end of the text.
     text = f"SELECT * FROM {STAGED} WHERE ({expectation.sql}\n) IS NOT TRUE"  # noqa: S608 - it is the user's own SQL
     broken = query(spark, text, views)
     reads.look_into(broken)
@@ -78,6 +78,6 @@ def _name(expectation: Expectation) -> str:
 
 
 def _result_text(rows: list[object]) -> str:
-    """Of a result of which two rows are read at most."""
+    """The text of a query's result, of which at most two rows are read."""
     more = " and more rows" if len(rows) > 1 else ""
     return f"{rows[0]}{more}" if rows else "no row"

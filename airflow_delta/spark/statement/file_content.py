@@ -1,4 +1,4 @@
-"""What Spark says of a file that it cannot read: which one it is, and why."""
+"""Interprets Spark's errors about a file that it cannot read: which file, and why."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _OTHER_TYPE = re.compile(
 )
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]{1,500}: )?(?P<cause>.{1,1000}(?:\n(?!\t|Caused).{1,500}){0,4})", re.MULTILINE)
 _OF_CONTENT = ("[MALFORMED_", "CSV header", "is not a Parquet file", "[CANNOT_READ_FILE_FOOTER]", "ZipException")
-"""In the causes that come again in each try, until somebody mends the file."""
+"""Texts in causes that every retry would meet, until the file is fixed."""
 
 
 def content_failure(error: Exception, advice: str) -> SourceUnreadableError | None:
-    """The typed error where a file's content is broken, or does not fit; None for all else.
+    """The typed error if a file's content is broken, or does not fit; None for all other errors.
 
     Args:
-        error: What Spark has raised.
+        error: The exception that Spark raised.
         advice: What to do about a row that does not fit the columns.
     """
     text = str(error)
@@ -34,13 +34,13 @@ def content_failure(error: Exception, advice: str) -> SourceUnreadableError | No
     if failed is None or not any(sign in cause for sign in _OF_CONTENT for cause in causes):
         return None
     detail = " ".join(causes[-1].split())
-    if any("[MALFORMED_RECORD" in cause for cause in causes):  # its last cause may be no more than 'For input string: "x"'
+    if any("[MALFORMED_RECORD" in cause for cause in causes):  # the last cause may only be 'For input string: "x"'
         detail = f"a row does not fit the columns ({detail}); {advice}"
     return SourceUnreadableError(source=failed["file"], detail=detail)
 
 
 def reads_files(source: Source | None) -> bool:
-    """Whether files are among what a source reads."""
+    """Whether a source reads files."""
     match source:
         case SqlSource():
             return any(isinstance(view, FileSource) for view in source.views.values())

@@ -1,4 +1,4 @@
-"""The options of ``format("delta")``: checked, so that none that is not kept passes unseen."""
+"""The options of ``format("delta")``: validated, so that unsupported ones are not silently ignored."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WRITTEN = ("path", "userMetadata")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What is read.
+    """What to read.
 
     Attributes:
         path: The table.
-        version: As it was then; None for the newest version, or with ``timestamp``.
-        timestamp: As it was at this time, ISO text with a zone.
-        changes: From which version or time until which its changes are read instead of its rows; None for its rows.
+        version: The version to read; None for the newest version, or with ``timestamp``.
+        timestamp: Read the version of this time, ISO text with a zone.
+        changes: Start and end (versions or times) of the changes to read instead of the rows; None for the rows.
     """
 
     path: str
@@ -34,7 +34,7 @@ class ReadOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Understand a reader's options. Raises ``InvalidStatementError``."""
+        """Parse a reader's options. Raises ``InvalidStatementError``."""
         given = _lower(options)
         _refuse_others(given, (*_READ, *_FEED))
         path = _path(given)
@@ -56,7 +56,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How rows are written.
+    """How to write rows.
 
     Attributes:
         path: The table.
@@ -68,7 +68,7 @@ class WriteOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Understand a writer's options. Raises ``InvalidStatementError``."""
+        """Parse a writer's options. Raises ``InvalidStatementError``."""
         given = _lower(options)
         _refuse_others(given, _WRITTEN)
         check_user_metadata(FORMAT, given.get("usermetadata"))
@@ -116,7 +116,7 @@ def _version(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _timestamp(given: Mapping[str, str], name: str) -> str | None:
-    """The text, if it names its zone: a data source does not learn the session's."""
+    """The text, if it names its zone: a data source cannot find out the session's time zone."""
     text = given.get(name.lower())
     try:
         zone = dt.datetime.fromisoformat(text).tzinfo if text is not None else dt.UTC

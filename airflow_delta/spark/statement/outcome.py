@@ -1,4 +1,4 @@
-"""From the log to the result of a statement, and from a statement's sources into the log."""
+"""Builds the result of a statement from the log, and records a statement's sources in the log."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from airflow_delta.spark.statement.sources import Pin
 
 
 def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> OperationResult | None:
-    """The result of the commit that carries the origin's token already; None when there is none.
+    """The result of the commit that already carries the origin's token; None if no commit does.
 
     Args:
-        log: The table's log; there may be no table.
-        origin: The run that executes the statement.
-        start_version: The table's version when the token was generated (-1 for no table); None when it was not recorded:
-            then only the commit itself looks for a duplicate attempt, among the commits that it conflicts with.
+        log: The table's log; the table need not exist.
+        origin: The task run that executes the statement.
+        start_version: The table's version when the token was generated (-1 for no table); None if not recorded: then only the
+            commit itself looks for a duplicate attempt, among the commits that it conflicts with.
 
     Raises:
-        TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so the outcome is unknown.
+        TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so it is unknown whether one carried the token.
     """
     if origin.token is None or start_version is None:
         return None
@@ -40,9 +40,9 @@ def result_of(
 
     Args:
         table: URI of the table.
-        commit: The outcome of the last attempt.
+        commit: The result of the last attempt.
         metrics: Delta's operation metrics.
-        retried: The commits that forced earlier attempts to be retried.
+        retried: The commits that forced earlier attempts to be repeated.
     """
     retried = tuple(retried)
     if commit.commit_info is None:
@@ -64,7 +64,7 @@ def result_of(
 def uncommitted(
     snapshot: Snapshot, operation: str, metrics: Mapping[str, int | str], retried: Sequence[Mapping[str, Any]] = ()
 ) -> OperationResult:
-    """The result of a statement that would change nothing, or that is a dry run."""
+    """The result of a statement that changes nothing, or of a dry run."""
     return OperationResult(
         table=snapshot.table_uri,
         version=snapshot.version,

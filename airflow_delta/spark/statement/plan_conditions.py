@@ -1,4 +1,4 @@
-"""Conditions in Spark's plans, which are objects of the JVM, as the core understands them."""
+"""Converts conditions in Spark's plans, which are JVM objects, to the core's predicates."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from airflow_delta.spark.session import time_zone
 
 _INSTANT = re.compile(r"TIMESTAMP '([^']*)'")
 _CONSTANTS = ("true", "false", "null")
-"""Names that Spark writes without quotes, and that mean something else where no qualifier stands before them."""
+"""Names that Spark prints without quotes, and that mean constants if they have no qualifier."""
 
 
 def members(sequence: Any) -> list[Any]:
-    """The members of a sequence of Scala's."""
+    """The members of a Scala sequence."""
     return [sequence.apply(position) for position in range(sequence.size())]
 
 
 def conjuncts(condition: Any) -> list[Any]:
-    """The conditions that must all hold for this one to hold."""
+    """The conditions whose AND is this one."""
     if condition.nodeName() != "And":
         return [condition]
     return [*conjuncts(condition.left()), *conjuncts(condition.right())]
 
 
 def predicate_in(spark: SparkSession, conditions: Sequence[Any], schema: StructType, table: str) -> Expression:
-    """What these conditions say of a table's rows together, as far as the core understands it.
+    """The conjunction of these conditions as a predicate, as far as the core understands them.
 
     Args:
         spark: The session.
-        conditions: About columns of the table alone.
-        schema: The table's.
-        table: Its URI.
+        conditions: Conditions that only reference columns of the table.
+        schema: The table's schema.
+        table: The table's URI.
     """
     found = (_parsed(spark, condition, schema, table) for condition in conditions)
     return conjunction(predicate for predicate in found if predicate is not None)
 
 
 def _parsed(spark: SparkSession, condition: Any, schema: StructType, table: str) -> Expression | None:
-    """A condition as the core understands it; None where it does not."""
+    """A condition as the core's predicate; None if the core cannot parse it."""
     columns = members(condition.references().toSeq())
     if any(column.name().lower() in _CONSTANTS for column in columns):
         return None
@@ -65,9 +65,9 @@ def _parsed(spark: SparkSession, condition: Any, schema: StructType, table: str)
 
 
 def _is_ambiguous(instant: str, zone: str) -> bool:
-    """Whether there are two such times, as when a clock is set back: Spark shows an instant without its offset."""
+    """Whether two instants have this local time, as when clocks are set back: Spark prints instants without offset."""
     try:
         local = dt.datetime.fromisoformat(instant).replace(tzinfo=ZoneInfo(zone))
-    except (ZoneInfoNotFoundError, ValueError):  # an offset instead of a zone; a time that the core understands no more
+    except (ZoneInfoNotFoundError, ValueError):  # the zone is an offset, or the core cannot parse the time
         return False
     return local.utcoffset() != local.replace(fold=1).utcoffset()

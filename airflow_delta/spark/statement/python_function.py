@@ -1,4 +1,4 @@
-"""The rows that a Python function of a user returns, and its errors by file and line."""
+"""The rows that a user's Python function returns, and its errors with file and line."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from airflow_delta.spark.statement.steps import log_step
 from airflow_delta.spark.worker_code import send_code
 
 _OF_MACHINES = (PySparkException, Py4JError, OSError, MemoryError)
-"""Errors that may not come again: of the cluster, of files, of the network."""
+"""Errors that a retry may not meet: of the cluster, of files, of the network."""
 
 _OF_CALLERS = (
     *(AnalysisException, ParseException, TypeError, ValueError, LookupError, AttributeError, AssertionError, ImportError),
     *(FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError),
 )
-"""Those among them that come again in each try."""
+"""Errors, including some of those, that every retry would meet."""
 
 _STOPPED = "a session that the function has stopped"
 _TRACEBACK = "Traceback (most recent call last):"
@@ -47,12 +47,12 @@ def call_function(source: PythonSource, views: QueryViews) -> DataFrame:
 
     Args:
         source: The function and its arguments.
-        views: Those of its arguments that are tables or files.
+        views: Its arguments that are tables or files.
 
     Raises:
-        FunctionFailedError: The function cannot be loaded here, or raised an error that comes again in the next try.
-        FunctionResultError: It returned no DataFrame.
-        DeltaError: As it raised it, or as its storage failed. Errors of the cluster are raised as they are.
+        FunctionFailedError: The function cannot be loaded here, or raised an error that a retry would meet again.
+        FunctionResultError: It did not return a DataFrame.
+        DeltaError: As the function raised it, or because its storage failed. Errors of the cluster are raised unchanged.
     """
     file, line = source.file or "its module", source.line
     try:
@@ -60,7 +60,7 @@ def call_function(source: PythonSource, views: QueryViews) -> DataFrame:
         file, line = _place(function, source)
         log_step("Calling %s (%s:%s)", source.function, file, str(line))
         arguments = {name: views[name] if name in views else _plain(value) for name, value in source.arguments.items()}
-        send_code(views.spark)  # its own functions in workers may use it
+        send_code(views.spark)  # functions that it runs in workers may need the code
         rows: Any = function(views.spark, **arguments)
         if isinstance(rows, DataFrame) and not is_stopped(views.spark) and not rows.isStreaming:
             return analyzed(rows)
@@ -87,9 +87,9 @@ def call_function(source: PythonSource, views: QueryViews) -> DataFrame:
 
 
 def worker_failure(error: Exception, source: PythonSource) -> FunctionFailedError | None:
-    """The error that a function within the source's one raised in a Python worker, whose text Spark passes on.
+    """The error that user code inside the function raised in a Python worker, taken from the text that Spark passes on.
 
-    None where it is another error, or one that may not come again: of files, of the network.
+    None for other errors, and for those that a retry may not meet: of files, of the network.
     """
     text = str(error)[:_LONGEST_TRACEBACK]
     _, begin, trace = text.partition(_TRACEBACK)
@@ -110,7 +110,7 @@ def worker_failure(error: Exception, source: PythonSource) -> FunctionFailedErro
 
 
 def value_place(error: PySparkException, source: PythonSource) -> str | None:
-    """File and line of the source's function that make the value which Spark could not compute; None where not known."""
+    """File and line in the source's function that made the value which Spark could not compute; None if unknown."""
     for context in error.getQueryContext():
         if context.contextType() is QueryContextType.DataFrame:
             file, _, line = context.callSite().rpartition(":")
@@ -121,7 +121,7 @@ def value_place(error: PySparkException, source: PythonSource) -> str | None:
 
 
 def _kind_of(rows: Any) -> str:
-    """What a function has returned in place of rows."""
+    """The type of a function's result that is not a DataFrame."""
     if isinstance(rows, DataFrame):
         return "a streaming one"
     return "None, as a function without return does" if rows is None else f"{type(rows).__module__}.{type(rows).__qualname__}"
@@ -134,14 +134,14 @@ def _load(source: PythonSource) -> Any:
     text = FunctionText(name=source.function, text=source.code, file=source.file, line=source.line)
     names: dict[str, Any] = {"__name__": source.function, "__file__": source.file}
     exec(text.compiled(), names)  # noqa: S102 - the DAG's own code, as it is in a script that a DAG submits
-    if not linecache.getlines(source.file):  # the file is not there, and tracebacks are to show its lines
-        lines = [*("\n" for _ in range(source.line - 1)), *StringIO(source.code)]  # as Python counts them
+    if not linecache.getlines(source.file):  # the file does not exist here, but tracebacks should show its lines
+        lines = [*("\n" for _ in range(source.line - 1)), *StringIO(source.code)]  # in Python's line numbering
         linecache.cache[source.file] = (sum(map(len, lines)), None, lines, source.file)
     return names[source.function]
 
 
 def _is_of(source: PythonSource, file: str) -> bool:
-    """Whether the source's function stands in this file, which an executor may have unpacked anywhere."""
+    """Whether the source's function is in this file, which an executor may have unpacked anywhere."""
     module = source.function.partition(":")[0].replace(".", "/")
     return file.endswith(f"/{module}.py") if source.code is None else file == source.file
 
@@ -153,13 +153,13 @@ def _place(function: Any, source: PythonSource) -> tuple[str, int]:
 
 
 def _line_of(error: BaseException, file: str) -> int | None:
-    """The innermost line of the file that the error passed through."""
+    """The innermost line of the file in the error's traceback."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return lines[-1] if lines else None
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it: with lists, which Spark takes where it takes no tuple."""
+    """The value in JSON's types: lists instead of tuples, as Spark accepts lists where it accepts no tuples."""
     if isinstance(value, tuple):
         return [_plain(member) for member in value]
     return {key: _plain(member) for key, member in value.items()} if isinstance(value, Mapping) else value

@@ -1,4 +1,4 @@
-"""A query over tables, each at one version."""
+"""Queries over tables, each at one version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_delta.spark.statement.query_pushdown import push_down
 from airflow_delta.spark.statement.target_reads import VIEW_OF_TARGET
 
 _LARGE_BYTES = 32 << 20
-"""Reading so much takes longer than it takes Spark to optimize a query once more: 0.05 to 0.1 s."""
+"""Bytes whose reading takes longer than letting Spark optimize a query once more: 0.05 to 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,25 +39,25 @@ class TableAtVersion:
 
     @property
     def is_large(self) -> bool:
-        """Whether it pays to look for what a query needs of it."""
+        """Whether it is worthwhile to determine what a query needs of it."""
         return bool(file_work(self.snapshot.files(columns=("size",))["size"]).sum() > _LARGE_BYTES)
 
     @property
     def size(self) -> int:
-        """Bytes of its rows in memory, about."""
+        """Approximate bytes of its rows in memory."""
         return estimated_size(
             self.snapshot.files(columns=("size", NUM_RECORDS.name)), self.snapshot.schema, self.snapshot.schema
         )
 
     def rows(self, spark: SparkSession, pushdown: Pushdown = EVERYTHING) -> DataFrame:
-        """The rows, or those that are needed."""
+        """The rows, or only what is needed of them."""
         rows = read_table(spark, self.snapshot, is_newest=self.is_newest, pushdown=pushdown)
         return rows.alias(VIEW_OF_TARGET) if self.is_target else rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueryViews(Mapping[str, DataFrame]):
-    """The views of a query, whole, by name: for further queries over the same versions. A table is opened when it is taken."""
+    """The complete views of a query, by name, for further queries over the same versions. A table is opened on first use."""
 
     spark: SparkSession
     tables: Mapping[str, TableAtVersion]
@@ -78,8 +78,8 @@ def query_rows(query: str, views: QueryViews, args: Mapping[str, Any] | Sequence
 
     Args:
         query: Spark SQL.
-        views: What it sees by these names, beside what the session knows.
-        args: Values of its parameters; with them, tables are read whole.
+        views: The views that it can use by name, in addition to what the session knows.
+        args: Values of its parameters; with parameters, tables are read whole.
     """
     spark = views.spark
     shows_plan = args is None and not is_connect(spark)

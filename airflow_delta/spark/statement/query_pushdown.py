@@ -1,12 +1,12 @@
-"""What a query needs of the tables behind its views, as Spark's own optimizer finds it.
+"""Finds out what a query needs of the tables behind its views, with Spark's own optimizer.
 
-The query is optimized over stand-ins of its views: relations of which Spark knows the columns and nothing else. Which columns
-it still takes from a stand-in, and which conditions it has pushed down to it, through joins, aggregates, windows and CTEs as
-their meaning allows, holds for the table's rows too. Nothing runs. Later Spark evaluates the query whole, on rows that have all
-columns: what is found here only says which files and columns are not worth reading.
+The query is optimized over stand-ins of its views: relations of which Spark knows only the columns. The columns that the
+optimized plan still takes from a stand-in, and the conditions that were pushed down to it through joins, aggregates, windows
+and CTEs, also apply to the table's rows. Nothing is executed. Later Spark evaluates the whole query, on rows with all columns:
+the result here only shows which files and columns need not be read.
 
-It needs a classic session, as Spark Connect shows no plans. No condition is pushed down of a query with ``current_date()``,
-``'today'`` or the like, which may have another value when it runs.
+Requires a classic session, as Spark Connect provides no plans. For a query with ``current_date()``, ``'today'`` or the like no
+condition is used, as its value may differ when the query runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from airflow_delta.spark.session import query_views
 from airflow_delta.spark.statement.plan_conditions import conjuncts, members, predicate_in
 
 _VIEW = "airflow_delta.view"
-"""Key of the metadata of a stand-in's columns under which the view's name stands."""
+"""Metadata key of a stand-in's columns with the name of the view."""
 
 _RELATIVE_DAY = re.compile(r"""['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 _CHOOSE_COLUMNS = ("Project", "Aggregate")
@@ -40,12 +40,12 @@ _CHOOSE_COLUMNS = ("Project", "Aggregate")
 def push_down(
     spark: SparkSession, query: str, tables: Mapping[str, Snapshot], others: Mapping[str, DataFrame]
 ) -> Mapping[str, Pushdown]:
-    """What the query needs of each of these tables; those that it needs in whole, or not at all, are left out.
+    """What the query needs of each of these tables; tables that are needed in whole, or not at all, are left out.
 
     Args:
         spark: The session.
-        query: Spark SQL. Whether it fits is not checked here.
-        tables: By the names of their views.
+        query: Spark SQL, which is not validated here.
+        tables: The tables, by names of their views.
         others: The query's other views.
     """
     try:
@@ -75,7 +75,7 @@ def _stand_in(spark: SparkSession, name: str, snapshot: Snapshot) -> DataFrame:
 
 
 def _unexecuted(spark: SparkSession, query: str) -> Any:
-    """The execution of the query, which runs no command either."""
+    """The execution of the query, which does not run commands, either."""
     state, mode = session_state(spark), active_jvm().org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
     return state.executePlan(state.sqlParser().parsePlan(query), mode)
 
@@ -83,13 +83,13 @@ def _unexecuted(spark: SparkSession, query: str) -> Any:
 def _reads(
     spark: SparkSession, node: Any, above: Sequence[Any], tables: Mapping[str, Snapshot]
 ) -> Iterator[tuple[str, Pushdown]]:
-    """For each stand-in below a node of an optimized plan the view's name, and what is needed of it.
+    """For each stand-in below a node of an optimized plan, the view's name and what is needed of it.
 
     Args:
         spark: The session.
         node: The node.
-        above: The nodes right above it that only choose among its columns and rows: at most one of columns, then filters.
-        tables: By the names of their views.
+        above: The nodes directly above that only select among its columns and rows: at most one projection, then filters.
+        tables: The tables, by names of their views.
     """
     kind = node.nodeName()
     if kind == "LogicalRDD":
@@ -103,7 +103,7 @@ def _reads(
 
 
 def _view(leaf: Any) -> str | None:
-    """The view that a leaf stands for; None for what is no stand-in."""
+    """The view of a leaf; None if the leaf is not a stand-in."""
     first, *_ = json.loads(leaf.schema().json())["fields"] or [{"metadata": {}}]
     name: str | None = first["metadata"].get(_VIEW)
     return name
@@ -112,7 +112,7 @@ def _view(leaf: Any) -> str | None:
 def _needed(spark: SparkSession, leaf: Any, above: Sequence[Any], snapshot: Snapshot) -> Pushdown:
     columns = None
     if above and above[0].nodeName() in _CHOOSE_COLUMNS:
-        # The leaf's own names: a reference has the name that the query writes, in its case; so has an intersection in 4.3.
+        # The leaf's own names: references use the spelling of the query, and so do intersections in 4.3.
         own = leaf.outputSet()
         taken = (_difference(own, _difference(own, node.references())) for node in above)
         columns = frozenset(str(column.name()) for columns in taken for column in members(columns.toSeq()))
@@ -126,7 +126,7 @@ def _difference(attributes: Any, others: Any) -> Any:
 
 
 def _merged(pushdowns: Sequence[Pushdown]) -> Pushdown:
-    """What all of them need."""
+    """What all of them need, combined."""
     columns = [pushdown.columns for pushdown in pushdowns if pushdown.columns is not None]
     return Pushdown(
         columns=frozenset().union(*columns) if len(columns) == len(pushdowns) else None,

@@ -1,4 +1,4 @@
-"""Evolution of a table's schema by rows with more columns, or wider ones: decided without Spark and without a file.
+"""Evolution of a table's schema by rows with more or wider columns; computed without Spark and without I/O.
 
 Follows ``SchemaMergingUtils.mergeSchemas`` of Delta Spark.
 """
@@ -37,19 +37,19 @@ _KEPT_COLUMN_METADATA = ("comment", CHAR_VARCHAR, COLLATIONS)
 
 
 def evolved(table: StructType, rows: StructType, *, widen: bool, table_uri: str) -> StructType:
-    """The table's columns in their order, then the columns that only the rows have; the same at every depth.
+    """The table's columns in order, followed by the columns that only the rows have; likewise at every depth.
 
-    Names are matched in any case and spelled as the table spells them. What is new may be NULL. A column keeps its type where
-    values of the rows are assignable to it, NOT NULL and its metadata in any case; columns that the rows lack stay.
+    Names are matched ignoring case, and keep the table's spelling. New columns are nullable. A column keeps its type if the
+    rows' values are assignable to it, and always keeps NOT NULL and its metadata; columns that the rows lack stay.
 
     Args:
-        table: The schema to extend, ids and physical names included; new columns have none yet (``evolved_definition``).
+        table: The schema to extend, with ids and physical names; new columns get theirs in ``evolved_definition``.
         rows: The schema of the rows.
-        widen: Whether the table lets types get wider; each such change is recorded as the protocol requires.
-        table_uri: For the error.
+        widen: Whether the table allows type widening; each such change is recorded as the protocol requires.
+        table_uri: URI of the table, for errors.
 
     Raises:
-        SchemaMismatchError: It lists every column of the rows whose values have no place in the table.
+        SchemaMismatchError: Columns of the rows do not fit the table; the error lists all of them.
     """
     schema = extended(table, rows, widen=widen)
     if differences := schema_differences(rows, as_new(schema), missing_as_null=True):
@@ -58,7 +58,7 @@ def evolved(table: StructType, rows: StructType, *, widen: bool, table_uri: str)
 
 
 def extended(table: StructType, rows: StructType, *, widen: bool) -> StructType:
-    """As ``evolved``, but columns that do not fit stay as they are, for callers that list all differences."""
+    """As ``evolved``, but columns that do not fit stay unchanged, for callers that report all differences themselves."""
     schema = _extended(table, rows)
     for path, to in _widened(table, rows, ()) if widen else ():
         schema = schema_edit.widen_column(schema, path, to)
@@ -66,12 +66,12 @@ def extended(table: StructType, rows: StructType, *, widen: bool) -> StructType:
 
 
 def evolved_definition(before: Definition, schema: StructType, *, table_uri: str) -> Definition:
-    """The table with the schema that ``evolved`` or ``extended`` gave: new columns mapped, the features listed that they need.
+    """The table with the schema from ``evolved`` or ``extended``: new columns get ids, and required features are listed.
 
     Raises:
-        InvalidTableChangeError: A CHECK constraint or a generated column is about a column whose type changes.
-        InvalidTableDefinitionError: No table can have these columns.
-        UnsupportedWriterFeatureError: They need what is not known here.
+        InvalidTableChangeError: A CHECK constraint or a generated column references a column whose type changes.
+        InvalidTableDefinitionError: A table cannot have these columns.
+        UnsupportedWriterFeatureError: The columns need a feature that is not supported here.
     """
     if schema == before.schema:
         return before
@@ -82,16 +82,16 @@ def evolved_definition(before: Definition, schema: StructType, *, table_uri: str
 
 
 def evolution(before: Definition, rows: StructType, *, table_uri: str) -> Definition:
-    """The table after rows with these columns are written; itself where it has them all. Raises as both functions above."""
+    """The table's definition after rows with these columns are written; unchanged if it has them all. Raises as those two."""
     widen = before.metadata.configuration.get(_TYPE_WIDENING, "").lower() == "true"
     schema = evolved(parse_schema(before.metadata.schema_string), rows, widen=widen, table_uri=table_uri)
     return evolved_definition(before, schema, table_uri=table_uri)
 
 
 def as_new(schema: StructType) -> StructType:
-    """The columns as a new table has them: all may be NULL, as in a table that Delta-Spark makes from a DataFrame.
+    """The columns as in a new table: all nullable, as in a table that Delta Spark creates from a DataFrame.
 
-    Of the columns' metadata only what describes them is kept: the rules of the table that they come from stay there.
+    Of their metadata only descriptions are kept: rules of the table that they come from do not apply.
     """
     return all_nullable(schema, keep=_KEPT_COLUMN_METADATA)
 
@@ -127,7 +127,7 @@ def _extended_type(known: DataType, given: DataType) -> DataType:
 
 
 def _has_values(data_type: DataType) -> bool:
-    """Whether a column can be of this type: not where nothing but NULL is known of it, or of a part of it."""
+    """Whether a column can have this type: not if it, or a part of it, can only be NULL."""
     match data_type:
         case StructType(fields):
             return all(_has_values(field.type) for field in fields)
@@ -140,7 +140,7 @@ def _has_values(data_type: DataType) -> bool:
 
 
 def _widened(known: DataType, given: DataType, path: ColumnPath) -> Iterator[tuple[ColumnPath, DataType]]:
-    """The paths at which the rows have a wider type, and that type."""
+    """The paths at which the rows have a wider type, with that type."""
     match known, given:
         case StructType(fields), StructType():
             for field in fields:
@@ -156,5 +156,5 @@ def _widened(known: DataType, given: DataType, path: ColumnPath) -> Iterator[tup
 
 
 def _is_another_kind(known: DataType, given: DataType) -> bool:
-    """Whether an integer would become a number with a fraction: Delta lets only people decide that, with ALTER TABLE."""
+    """Whether an integer would become a type with a fraction: Delta only allows that explicitly, by ALTER TABLE."""
     return known in INTEGERS and (given == DOUBLE or isinstance(given, DecimalType))

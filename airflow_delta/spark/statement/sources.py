@@ -1,4 +1,4 @@
-"""The source of a statement, as a DataFrame and the versions of the tables that went into it."""
+"""Opens the source of a statement: its rows as a DataFrame, and the versions of the tables that it reads."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from airflow_delta.spark.statement.python_function import call_function
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 
 _FORMAT = re.compile(r"data source: `?(?P<name>[\w.]{1,100}?)`?\.(?!\w)")
-"""In what Spark says of a format that it does not have."""
+"""Matches Spark's message about an unknown format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """A version that a statement read: with it the same rows can be read again.
+    """A version that a statement read, with which the same rows can be read again.
 
     Attributes:
         table: URI of the table, as in the source.
@@ -53,11 +53,12 @@ class OpenSource:
 
     Attributes:
         frame: The rows.
-        pins: Tables that were read, in the order of their views.
-        views: What the source's SQL sees beside Spark's own tables, by name; each whole. Of a function, its tables and files.
-        has_target: Whether one of the tables and views is the statement's target, so that all this is of one version of it.
-        size: Bytes of the rows in memory, about; None where that is not known, or not needed.
-        held: The same rows as Arrow has them, where this process holds them.
+        pins: The tables that are read, in the order of their views.
+        views: The complete views that the source's SQL can use by name; for a function, its tables and files.
+        has_target: Whether one of the tables and views is the statement's target, so that all of this is tied to one version of
+            it.
+        size: Approximate bytes of the rows in memory; None if unknown, or not needed.
+        held: The same rows as Arrow data, if this process holds them.
     """
 
     frame: DataFrame
@@ -71,11 +72,11 @@ class OpenSource:
         """The columns of the rows.
 
         Args:
-            table: Name of the statement's target, for errors.
+            table: URI of the statement's target, for errors.
 
         Raises:
-            SchemaMismatchError: Two have one name.
-            UnsupportedTypeError: No table has columns of such a type.
+            SchemaMismatchError: Two columns have the same name.
+            UnsupportedTypeError: A table cannot have columns of such a type.
         """
         try:
             return from_spark(self.frame.schema)
@@ -85,18 +86,19 @@ class OpenSource:
 
 
 def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None = None, may_hold: bool = False) -> OpenSource:
-    """Resolve a source: each table's version once, each file's schema, the names in its SQL.
+    """Open a source: determines the version of each table, the schema of each file, and resolves names in its SQL.
 
     Args:
         spark: The session.
         source: Where the rows come from.
-        target: The version of the statement's target that the transaction stands on: the source sees the same one.
-        may_hold: Whether this process may read a small table itself, which pays where it needs the rows.
+        target: The version of the statement's target that the transaction is based on, which the source reads, too.
+        may_hold: Whether this process may read a small table itself, which pays off if it needs the rows.
 
     Raises:
-        TableNotFoundError: A table of the source does not exist; likewise the errors of reading its version.
-        SourceUnreadableError: A file is missing, or the SQL does not fit.
-        FunctionFailedError: A function raised an error of its own; ``FunctionResultError``: it returned no DataFrame.
+        TableNotFoundError: A table of the source does not exist. Also the errors of reading its version.
+        SourceUnreadableError: A file does not exist, or the SQL is invalid for its views.
+        FunctionFailedError: A function raised an error of its own.
+        FunctionResultError: A function did not return a DataFrame.
     """
     match source:
         case SqlSource():
@@ -116,7 +118,7 @@ def _open_views(
     target: Snapshot | None,
     rows: Callable[[QueryViews], DataFrame],
 ) -> OpenSource:
-    """What is computed of several sources, each opened once."""
+    """The rows computed from several sources, each opened once."""
     named = {name: view for name, view in sources.items() if isinstance(view, TableSource)}
     tables = {name: _at_version(spark, view, target) for name, view in named.items()}
     files = {name: _open_files(spark, view) for name, view in sources.items() if isinstance(view, FileSource)}
@@ -145,7 +147,7 @@ def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:
 def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None, *, may_hold: bool) -> OpenSource:
     table = _at_version(spark, source, target)
     pin = Pin(table=source.table, version=table.snapshot.version)
-    size = table.size if is_connect(spark) else None  # which a classic session does not need
+    size = table.size if is_connect(spark) else None  # a classic session does not need it
     holds = may_hold and not table.is_target
     if holds and (held := hold_table(spark, table.snapshot, is_newest=table.is_newest)):
         return OpenSource(frame=held.frame, pins=(pin,), size=size, held=held.rows)
@@ -163,13 +165,13 @@ def _at_version(spark: SparkSession, source: TableSource, target: Snapshot | Non
 
 
 def as_staged(log: DeltaLog, handle: StagedHandle | str | None) -> DeltaLog:
-    """The log, or with what is staged as its newest version. Raises as ``DeltaLog.staged``."""
+    """The log, or, with a handle, the log with the staged commit as its newest version. Raises as ``DeltaLog.staged``."""
     return log.staged(handle) if isinstance(handle, StagedHandle) and handle.id is not None else log
 
 
 @contextmanager
 def readable(source: str) -> Iterator[None]:
-    """Turn what Spark's analyzer refuses into our error."""
+    """Convert errors of Spark's analyzer to this package's error."""
     try:
         yield
     except (AnalysisException, ParseException) as error:

@@ -1,8 +1,8 @@
-"""Rows that come out of a Spark plan, written by Spark's own Parquet writer as files ready to be committed.
+"""Writes the rows of a Spark plan as files that are ready to be committed.
 
-One pass over the DataFrame writes the rows into the staging directory, counts them, and collects what the driver must know of
-them. Nothing that the plan computes is computed twice, and files are only offered for a commit when their footers hold exactly
-as many rows as were observed on their way into the writer.
+One pass over the DataFrame writes the rows to the staging directory, counts them, and collects what the driver must know about
+them. Nothing is computed twice, and files are only offered for a commit if their footers contain exactly as many rows as were
+observed before writing.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class StagedRows:
     """Rows that are written but not committed.
 
     Attributes:
-        adds: The files, columns ``ADD_FILE``; none of them is empty.
-        rows: Rows in them.
+        adds: The files, columns ``ADD_FILE``; none is empty.
+        rows: Number of rows.
         observed: The caller's own aggregates over the rows.
     """
 
@@ -54,7 +54,7 @@ class StagedRows:
 
     @property
     def size(self) -> int:
-        """Bytes of the files."""
+        """Size of the files, in bytes."""
         return pc.sum(self.adds["size"]).as_py() or 0
 
 
@@ -71,30 +71,30 @@ def write_rows(
     size: int | None = None,
     held: pa.Table | None = None,
 ) -> StagedRows:
-    """Write the rows below ``staging`` and describe the files as a commit adds them.
+    """Write the rows below ``staging``, and describe the files as a commit adds them.
 
     Args:
-        frame: Has the table's columns and ``extra``, by name and of their types; the writer drops further ones after observing
-            them.
-        staging: Where to write; the caller's block ends it.
+        frame: Rows with the table's columns and ``extra``, by name and with their types; further columns are dropped after
+            observing them.
+        staging: Where to write; deleted by the caller's block.
         metadata: The table's metadata, existing or to be created.
         folder: Name of a directory below ``staging`` that no other write uses.
-        observed: Aggregates to be taken over the rows in the same pass, by name.
+        observed: Aggregates to take over the rows in the same pass, by name.
         data_change: Whether the commit adds data, rather than rearranges it.
-        extra: Columns that files hold beside the table's own; they have no statistics. Rows that had an id before carry it so,
-            see ``row_tracking.row_id_column``, and some tables require their partition columns, see ``materialized_columns``.
+        extra: Columns of the files in addition to the table's own, without statistics: row ids of rows that already had one,
+            see ``row_tracking.row_id_column``, and partition columns if the table requires them, see ``materialized_columns``.
         rows_per_file: As of ``write_files``.
         size: As of ``write_files``.
-        held: The rows as Spark gave them, where this process holds them. Few of them it writes, too, where nothing is checked
-            or observed and no column says where a row lies.
+        held: The rows as Spark returned them, if this process holds them. It then writes few rows itself, unless something is
+            to be checked or observed, or the table is partitioned.
 
     Raises:
         ConstraintViolatedError: A row violates a constraint of the table.
-        TableRuleUnreadableError: A rule of the table means nothing to Spark.
-        UnwritablePartitionValueError: A partition value that the log cannot hold.
-        StagedFilesError: The files are not what Spark said that it wrote.
+        TableRuleUnreadableError: A rule of the table is not valid Spark SQL.
+        UnwritablePartitionValueError: The log cannot represent a partition value.
+        StagedFilesError: The files do not match what Spark reported to have written.
     """
-    # Rows that only move were checked when they came; a rule about times may mean something else in this session's zone.
+    # Moved rows were checked when they were first written; a rule about times may mean something else in this session's zone.
     schema = schema_of(metadata)
     constraints = violations(frame.sparkSession, metadata, schema, table=staging.table_uri) if data_change else {}
     frame = as_stored(frame, metadata) if constraints else frame
@@ -127,20 +127,20 @@ def write_rows(
 def write_change_rows(
     frame: DataFrame, staging: StagingArea, metadata: Metadata, *, folder: str = "rows", size: int | None = None
 ) -> pa.Table:
-    """Write rows that say what changed below ``staging.changes``, as ``CHANGE_FILE``.
+    """Write change data below ``staging.changes``; returns the files as ``CHANGE_FILE``.
 
-    Protocol: PROTOCOL.md, "Change Data Files". A commit with one such file records all its changes in such files.
+    Protocol: PROTOCOL.md, "Change Data Files". A commit with one such file must record all its changes in such files.
 
     Args:
-        frame: Has the table's columns and ``_change_type``.
-        staging: Where to write; the caller's block ends it.
+        frame: Rows with the table's columns and ``_change_type``.
+        staging: Where to write; deleted by the caller's block.
         metadata: The table's metadata.
         folder: Name of a directory below ``staging.changes`` that no other write uses.
         size: As of ``write_files``.
 
     Raises:
-        UnwritablePartitionValueError: A partition value that the log cannot hold.
-        StagedFilesError: The files are not what Spark said that it wrote.
+        UnwritablePartitionValueError: The log cannot represent a partition value.
+        StagedFilesError: The files do not match what Spark reported to have written.
     """
     kind = StructType((CHANGE_TYPE_FIELD,))
     written, partitions = _write_through_sink(
@@ -162,11 +162,11 @@ def _write_through_sink(
     size: int | None = None,
     held: pa.Table | None = None,
 ) -> tuple[WrittenFiles, Mapping[str, Mapping[str, str | None]]]:
-    """The rows as files, and the partition values behind the names of their directories."""
+    """Write the rows; returns the files, and the partition values for the names of their directories."""
     schema = schema_of(metadata)
     stored = schema.without(metadata.partition_columns)
     for column in extra.fields:
-        if column.name in metadata.partition_columns and column.type in (STRING, BINARY):  # an empty one is NULL in the log
+        if column.name in metadata.partition_columns and column.type in (STRING, BINARY):  # empty values are NULL in the log
             value = F.col(quoted(column.name))
             frame = frame.withColumn(column.name, F.when(F.length(value) > 0, value))
     transport = PartitionTransport(tuple(field for field in schema.fields if field.name in metadata.partition_columns))
@@ -174,7 +174,7 @@ def _write_through_sink(
     directory = _directory_column(StructType((*schema.fields, *extra.fields))) if transport.fields else None
     aggregates = {_ROWS: F.count(F.lit(1)), **aggregates}
     if directory:
-        # A partition becomes one file, or some where it is large, instead of one for each task that holds rows of it.
+        # A partition becomes one file, or a few if it is large, instead of one for each task that has rows of it.
         frame = frame.withColumn(directory, transport.directory_id()).hint("rebalance", directory)
         aggregates[_PARTITIONS] = transport.observed(directory)
     configuration = statistics_of(stored, metadata.configuration) if extra.fields else metadata.configuration
@@ -187,7 +187,7 @@ def _write_through_sink(
 
 
 def _directory_column(schema: StructType) -> str:
-    """A name for the directories' column that no column of the table has."""
+    """A name for the directory column that no column of the table has."""
     name = "part"
     while schema.find(name) is not None:
         name += "_"
@@ -202,10 +202,10 @@ def _described(
     *,
     data_change: bool,
 ) -> pa.Table:
-    """The files (``WRITTEN_FILE``) that hold rows, in the columns of an action.
+    """The non-empty files (``WRITTEN_FILE``) with the columns of an action.
 
     Raises:
-        StagedFilesError: A directory that no observed row belongs to.
+        StagedFilesError: A directory does not belong to any observed row.
     """
     filled = files.filter(pc.greater(files["num_records"], 0))
     ids = filled["directory"].to_pylist() if partitions else []

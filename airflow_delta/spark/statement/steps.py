@@ -1,4 +1,4 @@
-"""The steps of a statement as lines of the log."""
+"""Logs the steps of a statement."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _UNIT = 1024
 
 
 def log_step(text: str, *values: object) -> None:
-    """Log a step; numbers get separators of thousands."""
+    """Log a step; numbers get thousands separators."""
     _logger.info(text, *(f"{value:,}" if isinstance(value, int) else value for value in values))
 
 
 def log_candidates(snapshot: Snapshot, candidates: pa.Table) -> None:
-    """Log how many of the table's files are looked into."""
+    """Log how many of the table's files are examined."""
     if _logger.isEnabledFor(logging.INFO):
         checksum = snapshot.checksum
         files = len(snapshot.files(columns=["size"])) if checksum is None else checksum.num_files
@@ -28,7 +28,7 @@ def log_candidates(snapshot: Snapshot, candidates: pa.Table) -> None:
 
 
 def size_of(files: pa.Table) -> str:
-    """The size of these files (``ADD_FILE``), as people read it."""
+    """The size of these files (``ADD_FILE``), for people."""
     size, power = float(pc.sum(files["size"]).as_py() or 0), 0
     while size >= _UNIT and power < len(_UNITS) - 1:
         size, power = size / _UNIT, power + 1

@@ -1,15 +1,15 @@
-"""Reads of the very table that a statement changes: they belong to its transaction.
+"""Tracks a statement's reads of its own target table, which belong to its transaction.
 
 A source, a value or an expectation may read the target: as a table or view of the statement, through a view of the session, or
-in rows that a script hands over. Spark's plan shows which tables a DataFrame reads: our own scans (``READ_MARK``) and
-``format("delta")`` are marked, and files below the table's root are recognized by their paths. What a plan does not hold is not
-seen: rows that were collected, checkpointed or written elsewhere before.
+in rows that a script passes. Spark's plan shows which tables a DataFrame reads: this package's scans (``READ_MARK``) and
+``format("delta")`` are marked, and files below the table's root are recognized by their paths. Reads that are no longer part of
+the plan are not noticed: rows that were collected, checkpointed or written elsewhere before.
 
-Such a read is recorded with its condition as far as that is known (else the whole table), so that the commit is never a blind
-append, and concurrent commits that change what was read are conflicts. Then the statement reads and computes everything anew.
-Of a plan of Spark Connect only a text is to be had: there each read counts as one of the whole table.
-Rows that are bound to a version, as ``DeltaTable.toDF`` gives them, cannot be read anew: the statement is then computed from
-their version, and its conflict is the caller's. A read by version or time is no such read.
+Such a read is recorded with its condition if that is known (else as the whole table), so that the commit is not a blind append,
+and concurrent commits that change what was read conflict. The statement then reads and computes everything again. Spark Connect
+provides plans only as text, so there each read counts as the whole table. Rows that are bound to a version, such as those of
+``DeltaTable.toDF``, cannot be read again: the statement is then computed from their version, and a conflict is raised to the
+caller. Reads by explicit version or time do not count.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from airflow_delta.spark.statement.format_options import ReadOptions
 from airflow_delta.spark.statement.plan_conditions import conjuncts, members, predicate_in
 
 VIEW_OF_TARGET = "airflow_delta_target"
-"""Alias that a statement's own view of its target has in plans: conditions right above it are about the table's columns."""
+"""Alias of a statement's own view of its target in plans: conditions directly above it are about the table's columns."""
 
 _MANY_PATHS = 100
 _SHOWN_COLUMN = re.compile(r"(\w+)#\d+")
@@ -52,11 +52,11 @@ _MAX_MOVES = 20
 _Result = TypeVar("_Result")
 
 Version = TypeVar("Version", Snapshot, Snapshot | None)
-"""What an attempt of a statement is computed from; None where there is no table yet."""
+"""The version that an attempt of a statement is based on; None if there is no table yet."""
 
 
 class ReadAtOtherVersionError(Exception):
-    """Rows of the target were read from another version than the one that the statement stands on."""
+    """Rows of the target were read from another version than the one that the statement is based on."""
 
     def __init__(self, version: int) -> None:
         super().__init__(version)
@@ -65,13 +65,13 @@ class ReadAtOtherVersionError(Exception):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class TargetReads:
-    """What one attempt of a statement reads of its target, besides what it looks for in order to change it.
+    """What one attempt of a statement reads of its target, apart from the rows that it changes.
 
     Attributes:
         spark: The session.
-        snapshot: The version that the attempt is computed from; None where there is no table yet that could be read.
+        snapshot: The version that the attempt is based on; None if there is no table yet.
         is_retry: Whether an earlier attempt ended in a conflict.
-        predicates: What was read.
+        predicates: Predicates of the rows read.
     """
 
     spark: SparkSession
@@ -80,14 +80,14 @@ class TargetReads:
     predicates: list[Expression] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether anything was read."""
         return bool(self.predicates)
 
     def look_into(self, rows: DataFrame) -> None:
-        """Take note of what these rows, which are about to be computed, read of the target.
+        """Record what these rows, which are about to be computed, read of the target.
 
         Raises:
-            ReadAtOtherVersionError: They read another version of it than ``snapshot``.
+            ReadAtOtherVersionError: They read another version than ``snapshot``.
         """
         if self.snapshot is None:
             return
@@ -103,7 +103,7 @@ class TargetReads:
             self.predicates += [TRUE] if plan is None else [*target.predicates(plan, [])] or [TRUE]
 
     def record(self, transaction: OptimisticTransaction) -> None:
-        """Let the transaction depend on it."""
+        """Make the transaction depend on these reads."""
         for predicate in dict.fromkeys(self.predicates):
             transaction.files(predicate)
 
@@ -111,17 +111,17 @@ class TargetReads:
 def at_version_read(
     log: DeltaLog, snapshot: Version, attempt: Callable[[Version], _Result], *, conflict: DeltaError | None
 ) -> _Result:
-    """Attempt a statement on the newest version, or on the one that rows handed to it were read from.
+    """Attempt a statement on the newest version, or on the version to which rows passed to it are bound.
 
     Args:
         log: The table's log.
-        snapshot: The newest version; None where there is no table.
-        attempt: An attempt on a version; a ``ReadAtOtherVersionError`` of it is answered.
-        conflict: The conflict that makes this attempt necessary; None for the first one.
+        snapshot: The newest version; None without a table.
+        attempt: Makes an attempt on a version; its ``ReadAtOtherVersionError`` is handled here.
+        conflict: The conflict that made this attempt necessary; None for the first one.
 
     Raises:
-        CommitConflictError: ``conflict``: the rows cannot be read anew.
-        InvalidStatementError: Rows are of several versions of the table.
+        CommitConflictError: ``conflict``: the rows cannot be read again.
+        InvalidStatementError: Rows are bound to several versions of the table.
     """
     moved = False
     for _ in range(_MAX_MOVES):
@@ -142,18 +142,18 @@ def at_version_read(
 
 
 _UNKNOWN_VERSION = -1
-"""In place of a version: rows are not bound to one, and it is unknown whether a retry would read them anew."""
+"""Used instead of a version for rows that are not bound to one, if it is unknown whether a retry would read them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The table, as it is looked for in plans; plans are objects of the JVM."""
+    """The target table, as it is searched for in plans, which are JVM objects."""
 
     spark: SparkSession
     snapshot: Snapshot
 
     def version_read(self, leaf: Any) -> int | None:
-        """The version of the target that a leaf of a plan reads for being the newest; None where it does no such thing."""
+        """The version of the target that a leaf of a plan reads because it is the newest; None for any other read."""
         match leaf.nodeName():
             case "LocalRelation" | "LogicalRDD":
                 return self._marked(_mark_of_columns(leaf))
@@ -166,12 +166,12 @@ class _Target:
                 return None
 
     def versions_shown(self, rows: DataFrame) -> Iterator[int | None]:
-        """As ``version_read`` for every read of rows of Spark Connect, of whose plan there is no more than a text."""
+        """``version_read`` for every read in rows of Spark Connect, whose plan is only available as text."""
         for kind, text in shown_reads(explained(rows)):
             if kind == MARK:
                 yield self._marked(text)
             elif text.endswith(" delta") and self._may_show(text):
-                # Bound to a version, perhaps an older one, when they were first computed: by the server, which does not tell.
+                # The server bound the rows to a version at their first computation, and does not show which.
                 instead = "read tables by DeltaTable.forPath(spark, path).toDF(), or as a source or view of the statement"
                 feature = f"a statement on {self.snapshot.table_uri} with rows that format('delta') may have read from it"
                 raise SparkConnectUnsupportedError(feature=feature, instead=instead)
@@ -179,7 +179,7 @@ class _Target:
                 yield self._of_files(rows.inputFiles())
 
     def _may_show(self, text: str) -> bool:
-        """Whether all columns that a relation shows may be columns of the table or of its change feed: by their last words."""
+        """Whether all columns that a relation shows could be the table's or its change feed's, by their last name parts."""
         names = (*self.snapshot.schema.names, *(field.name for field in CHANGE_FIELDS))
         words = {word[0] for name in names if (word := _LAST_WORD.search(name))}
         return {*_SHOWN_COLUMN.findall(text)} <= words
@@ -194,12 +194,12 @@ class _Target:
         if len(paths) > _MANY_PATHS:
             paths = {dirname(path) for path in paths}
         place = self._place
-        with suppress(InvalidStatementError):  # a place where no table can be
+        with suppress(InvalidStatementError):  # not a valid place for a table
             return _UNKNOWN_VERSION if any(table_place(self.spark, path).overlaps(place) for path in paths) else None
         return None
 
     def _of_data_source(self, leaf: Any) -> int | None:
-        """The version that ``format("delta")`` has bound its rows to: it does so when they are first computed, or here."""
+        """The version to which ``format("delta")`` has bound its rows; it does so when they are first computed, or here."""
         table = leaf.table()
         if table.name() != "delta":
             return None
@@ -217,7 +217,7 @@ class _Target:
         return version
 
     def predicates(self, node: Any, conditions: Sequence[Any]) -> Iterator[Expression]:
-        """For each read of the target in a plan what is read, as far as the conditions right above it show."""
+        """For each read of the target in a plan, the rows read, as far as the conditions directly above it show."""
         kind = node.nodeName()
         if kind == "SubqueryAlias" and node.alias() == VIEW_OF_TARGET:
             yield self._reported(conditions)
@@ -246,7 +246,7 @@ class _Target:
 
 
 def holds_subquery(rows: DataFrame) -> bool:
-    """Whether a condition or value of these rows, which are of one relation, is computed by a query of its own."""
+    """Whether a condition or value of these rows from a single relation contains a subquery."""
     if is_connect(rows.sparkSession):
         return shows_subquery(explained(rows))
     return bool(analyzed_plan(rows).subqueriesAll().nonEmpty())
@@ -257,7 +257,7 @@ def _root_paths(relation: Any) -> list[str]:
 
 
 def _mark_of_columns(leaf: Any) -> str | None:
-    """The mark that a listing of files bears."""
+    """The mark of a task listing."""
     schema = leaf.schema().json()
     if READ_MARK not in schema:
         return None
@@ -266,12 +266,12 @@ def _mark_of_columns(leaf: Any) -> str | None:
 
 
 def _only_chooses(node: Any) -> bool:
-    """Whether a node passes on some of the columns below it under their own names."""
+    """Whether a node only selects some of the columns below it, under their own names."""
     return node.nodeName() == "Project" and all(map(_is_passed_on, members(node.projectList())))
 
 
 def _is_passed_on(column: Any) -> bool:
-    """Whether a column of a plan is one below as it is, or floats as scans pass them on (``float_order.unskipped``)."""
+    """Whether a column of a plan is one from below, unchanged, or a float as of ``float_order.unskipped``."""
     if column.nodeName() != "Alias":
         return bool(column.nodeName() == "AttributeReference")
     value = column.child()

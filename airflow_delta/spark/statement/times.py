@@ -1,4 +1,4 @@
-"""Times as users of Spark write them: where a text names no zone, the session's holds."""
+"""Parses times as users of Spark write them: if a text names no zone, the session's time zone applies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def milliseconds(spark: SparkSession, timestamp: str | int | None, *, statement: str) -> int | None:
-    """Milliseconds since the epoch of a text such as ``2021-01-01`` or ``2021-01-01 01:01:01``; a number is one already.
+    """Milliseconds since the epoch of a text such as ``2021-01-01`` or ``2021-01-01 01:01:01``; numbers stay unchanged.
 
     Args:
         spark: The session.
@@ -21,7 +21,7 @@ def milliseconds(spark: SparkSession, timestamp: str | int | None, *, statement:
         statement: Name of the statement, for the error.
 
     Raises:
-        InvalidStatementError: Spark takes the text for no time.
+        InvalidStatementError: Spark cannot parse the text as a time.
     """
     if not isinstance(timestamp, str):
         return timestamp
@@ -33,6 +33,6 @@ def milliseconds(spark: SparkSession, timestamp: str | int | None, *, statement:
 
 
 def as_instant(spark: SparkSession, timestamp: str, *, statement: str) -> str:
-    """The text with its zone, for readers that do not know the session's. Raises as ``milliseconds``."""
+    """The text with its zone added, for readers that do not know the session's. Raises as ``milliseconds``."""
     since = milliseconds(spark, timestamp, statement=statement)
     return (_EPOCH + dt.timedelta(milliseconds=since or 0)).isoformat()

@@ -1,4 +1,4 @@
-"""How much one batch takes."""
+"""Limits the size of a micro-batch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 
 class Admission:
-    """Counts the files of one batch, and says when it is full; the first file is always taken."""
+    """Counts the files of one batch until it is full; the first file is always admitted."""
 
     def __init__(self, max_files: int | None = None, max_bytes: int | None = None) -> None:
-        """Take the limits.
+        """Set the limits.
 
         Args:
             max_files: Most files; None for no limit.
-            max_bytes: Size from which on no further file is taken; None for no limit.
+            max_bytes: Bytes from which on no further file is admitted; None for no limit.
         """
         self._max_files = max_files
         self._max_bytes = max_bytes
@@ -21,11 +21,11 @@ class Admission:
 
     @property
     def has_taken(self) -> bool:
-        """Whether there is any file in the batch."""
+        """Whether the batch has any file."""
         return self._files > 0
 
     def take(self, sizes: Iterable[int]) -> int:
-        """How many of the next files, whose sizes in bytes are given in order, belong to the batch."""
+        """How many of the next files, given their sizes in bytes in order, belong to the batch."""
         taken = 0
         for size in sizes:
             if self._is_full():
@@ -34,7 +34,7 @@ class Admission:
         return taken
 
     def take_all(self, sizes: Sequence[int]) -> int:
-        """Likewise of files that belong together: all of them, or none where the batch is full already."""
+        """As ``take``, for files that belong together: all of them, or none if the batch is full already."""
         if self._is_full():
             return 0
         self._files, self._bytes = self._files + len(sizes), self._bytes + sum(sizes)

@@ -1,7 +1,7 @@
-"""Which files a stream of changes reads next: the change feed of a table, followed from an offset on.
+"""Which files a stream of changes reads next: follows the change data feed of a table from an offset on.
 
-The rows of the version with which a stream begins are inserts of that version; each later commit records what it changed. The
-changes of a commit are never split over batches, so that both sides of an update come together.
+The rows of the version with which a stream begins are inserts of that version; each later commit contributes its recorded
+changes. The changes of a commit are never split between batches, so that both images of an update are in the same batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from airflow_delta.spark.streaming.options import StreamOptions
 
 
 class ChangeTail(LogTail):
-    """As ``LogTail``, of changes."""
+    """As ``LogTail``, for changes."""
 
     streamed = COMMITTED_FILE
     splits_commits = False
@@ -34,7 +34,7 @@ class ChangeTail(LogTail):
         """Read the table's log.
 
         Raises:
-            ChangeDataNotRecordedError: It does not record its changes.
+            ChangeDataNotRecordedError: The change data feed is not enabled.
             DeltaError: As a stream of rows raises it.
         """
         super().__init__(log, options)
@@ -44,7 +44,7 @@ class ChangeTail(LogTail):
 
     @property
     def shown(self) -> StructType:
-        """The table's columns, and those of its feed."""
+        """The table's columns, followed by those of the change data feed."""
         return StructType((*self.schema.fields, *CHANGE_FIELDS))
 
     def _check_start(self, start: StreamOffset) -> None:
@@ -67,7 +67,7 @@ class ChangeTail(LogTail):
         return committed(pa.table(changes, schema=CHANGED_FILE), version, snapshot.history_timestamp * 1000)
 
     def _of_commit(self, version: int) -> pa.Table:
-        """The files that say what the commit of this version changed."""
+        """The files with the changed rows of this version's commit."""
         actions = self._commit(version)
         files = changed_files(actions)
         if self._began.partition_columns and files["partition_values"].null_count:

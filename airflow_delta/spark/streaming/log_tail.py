@@ -1,7 +1,7 @@
-"""Which files a stream reads next: the log of a table, followed from an offset on.
+"""Which files a stream reads next: follows the log of a table from an offset on.
 
-A stream starts with the rows of one version, in batches, and goes on with what each later commit added. Commits that move rows
-without changing any are skipped. A commit that removes rows ends the stream unless its options say what to do.
+A stream starts with the rows of one version, in batches, and continues with what each later commit adds. Commits that only
+rearrange rows are skipped. A commit that removes rows ends the stream, unless the stream's options say what to do.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from airflow_delta.spark.supported_features import check_scannable
 _STREAMED = SCANNED_COLUMNS
 
 _IDLE_VERSIONS = 10
-"""After so many commits without a row the offset moves on nevertheless, so that cleaned up commits are not missed later.
+"""Commits without new rows after which the offset still moves on, so that it does not depend on commits cleaned up later.
 
-A table with nothing but maintenance has one or two of them a day, and keeps its log for 30 days.
+A table with only maintenance has one or two commits a day, and keeps its log for 30 days.
 """
 
 
 class LogTail:
-    """The log of a table from the view of one run of a stream, which reads with the schema that it found when it began.
+    """The log of a table as one run of a stream reads it, with the schema found when the run began.
 
     Attributes:
         streamed: Columns of the files that it reads.
         splits_commits: Whether a batch may end within a commit.
         schema: The table's columns.
-        files: Where the files lie.
+        files: How the files are accessed.
     """
 
     streamed: ClassVar[pa.Schema] = pa.schema([ADD_FILE.field(name) for name in _STREAMED])
@@ -67,7 +67,7 @@ class LogTail:
 
         Raises:
             TableNotFoundError: There is no table.
-            UnsupportedReaderFeatureError: Spark cannot read such a table here.
+            UnsupportedReaderFeatureError: Spark cannot read the table here.
         """
         self._log = log
         self._options = options
@@ -85,18 +85,18 @@ class LogTail:
         return self.schema
 
     def first(self) -> StreamOffset:
-        """Where a new stream begins.
+        """The offset at which a new stream begins.
 
         Raises:
-            VersionNotFoundError: The starting version does not exist (or no more).
-            TimestampOutOfRangeError: No version is as late as the starting time.
+            VersionNotFoundError: The starting version does not exist (or not any more).
+            TimestampOutOfRangeError: No version was committed at or after the starting time.
             InvalidStatementError: The starting time is invalid.
         """
         options, latest = self._options, self._began.version
         version = options.starting_version
         if options.starting_timestamp is not None:
             in_commit = InCommitTimestamps.from_metadata(self._began.metadata)
-            times = CommitTimes(self._log.store, in_commit, rebuilt=False)  # of a version only its commit is read
+            times = CommitTimes(self._log.store, in_commit, rebuilt=False)  # only the version's commit is read
             version = times.first_from(milliseconds(options.starting_timestamp))
         if version is None:
             return self._offset(latest, is_snapshot=True)
@@ -109,10 +109,10 @@ class LogTail:
         return self._offset(int(version))
 
     def latest_version(self) -> int:
-        """The version up to which there is something to read.
+        """The last version to read at present.
 
         Raises:
-            StreamTableReplacedError: Another table lies there now.
+            StreamTableReplacedError: The table was replaced by another one.
             DeltaError: As ``DeltaLog.refresh`` raises it.
         """
         latest = self._log.refresh()
@@ -120,21 +120,21 @@ class LogTail:
         return latest.version
 
     def advance(self, start: StreamOffset, last: int, admission: Admission) -> StreamOffset:
-        """The end of the batch that begins at ``start``; ``start`` itself when there is nothing to read yet.
+        """The end of the batch that begins at ``start``; ``start`` itself if there is nothing to read yet.
 
-        What lies before a commit that ends the stream is still read.
+        Everything before a commit that ends the stream is still read.
 
         Args:
-            start: Where the last batch ended.
+            start: The end of the last batch.
             last: The last version to read.
-            admission: How much the batch takes.
+            admission: Limits the batch.
 
         Raises:
             StreamChangeError: The next commit removes rows, and no option says what to do.
-            StreamSchemaChangedError: The next commit changes the schema; a restart reads on.
-            ChangeSchemaError: Rows that are still to be read do not fit the table's schema any more.
+            StreamSchemaChangedError: The next commit changes the schema; after a restart the stream continues.
+            ChangeSchemaError: Rows still to be read no longer fit the table's schema.
             StreamLogLostError: The next commit was cleaned up.
-            StreamTableReplacedError: Another table lies there now.
+            StreamTableReplacedError: The table was replaced by another one.
         """
         end = self._behind_idle(start)
         try:
@@ -157,7 +157,7 @@ class LogTail:
         """The files (``streamed``) of the batch from ``start`` to ``end``. Raises as ``advance``."""
         found = []
         last = end.version if end.index else end.version - 1
-        begin = self._behind_idle(start)  # what holds nothing may be cleaned up by now
+        begin = self._behind_idle(start)  # commits without rows may have been cleaned up
         for part, files in self._parts(begin if begin.version <= end.version else start, last):
             is_last = part.version == end.version and part.is_snapshot == end.is_snapshot
             found.append(files.slice(0, end.index - part.index) if is_last else files)
@@ -166,15 +166,15 @@ class LogTail:
         return pa.concat_tables(found) if found else self.streamed.empty_table()
 
     def forget(self, end: StreamOffset) -> None:
-        """What lies before this offset is not requested again soon."""
+        """Tell that nothing before this offset will be requested again soon, so that it need not be cached."""
         self._known = {key: files for key, files in self._known.items() if key[0] >= end.version}
 
     def _behind_idle(self, start: StreamOffset) -> StreamOffset:
-        """Where reading goes on, behind the commits after ``start`` that are known to hold nothing."""
+        """The offset after ``start`` at which reading continues, skipping commits known to have no rows."""
         return self._idle[1] if self._idle and self._idle[0] == start else start
 
     def _parts(self, start: StreamOffset, last: int) -> Iterator[tuple[StreamOffset, pa.Table]]:
-        """The versions from ``start`` on, each with those of its files that are still to be read."""
+        """The versions from ``start`` on, each with its files that are still to be read."""
         self._check_start(start)
         self._check_backlog(start)
         part = start
@@ -186,7 +186,7 @@ class LogTail:
             part = self._offset(part.version + 1)
 
     def _of_snapshot(self, version: int) -> pa.Table:
-        """The files of a version, oldest first, in an order that is the same at every call."""
+        """The files of a version, oldest first, in an order that is the same in every call."""
         snapshot = self._snapshot(version)
         if snapshot is None:
             raise self._lost(version)
@@ -196,13 +196,13 @@ class LogTail:
         return files.sort_by([("modification_time", "ascending"), ("path", "ascending")]).select(_STREAMED)
 
     def _of_commit(self, version: int) -> pa.Table:
-        """The files whose rows are new with the commit of this version."""
+        """The files with the new rows of this version's commit."""
         actions = self._commit(version)
         adds = actions.adds.filter(actions.adds["data_change"])
         return self._wanted(version, actions, adds).select(_STREAMED)
 
     def _commit(self, version: int) -> CommitActions:
-        """What the commit did, which leaves the table's columns as the stream knows them."""
+        """The actions of the commit, which must not change the columns that the stream knows."""
         try:
             actions = read_commit(self._log.store, version)
         except LogGapError as error:
@@ -212,7 +212,7 @@ class LogTail:
         return actions
 
     def _wanted(self, version: int, actions: CommitActions, adds: pa.Table) -> pa.Table:
-        """Of the files that a commit adds those that are read."""
+        """The files added by a commit that are to be read."""
         if not pc.any(actions.removes["data_change"]).as_py():
             return adds
         if self._options.skips_changes:
@@ -223,12 +223,12 @@ class LogTail:
         raise StreamChangeError(table=self._log.table_uri, version=version, operation=operation)
 
     def _check_start(self, start: StreamOffset) -> None:
-        """Return if the offset is one of such a stream of this table."""
+        """Return if the offset belongs to this kind of stream of this table."""
         if start.table_id != self._began.metadata.id:
             raise StreamTableReplacedError(table=self._log.table_uri)
 
     def _check_backlog(self, start: StreamOffset) -> None:
-        """Return if what was written before this run began fits the table's schema of today, as far as the log still shows."""
+        """Return if rows written before this run fit the table's present schema, as far as the log still shows."""
         if self._is_backlog_checked:
             return
         if start.version <= self._began.version and (snapshot := self._snapshot(start.version)) is not None:
@@ -255,7 +255,7 @@ class LogTail:
             raise StreamTableReplacedError(table=self._log.table_uri)
 
     def _snapshot(self, version: int) -> Snapshot | None:
-        """The table at a version; None where the log does not reach back to it."""
+        """The table at a version; None if the log does not reach back that far."""
         try:
             return self._log.snapshot(version)
         except VersionNotFoundError:

@@ -1,4 +1,4 @@
-"""How far a stream has read a table: what Spark writes into its checkpoint."""
+"""The offset of a stream in a table, which Spark stores in the stream's checkpoint."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _MEMBERS = frozenset({"table_id", "version", "index", "is_snapshot"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """Everything before this place has been read; the meaning of the members never changes, since checkpoints live long.
+    """Everything before this offset has been read. Members never change their meaning, as checkpoints live long.
 
     Attributes:
-        table_id: Id of the table, which another table at its place does not share.
+        table_id: Id of the table, which detects that it was replaced by another one.
         version: The version that is being read.
-        index: How many of its files were read: of those of the whole version in their stable order, or of those that its commit
-            added, in the commit's order.
-        is_snapshot: Whether the rows of the whole version are read (the start of a stream), rather than what its commit added.
+        index: How many of the version's files were read: of all its files, in a stable order, or of those its commit added, in
+            the commit's order.
+        is_snapshot: Whether all rows of the version are read (at the start of a stream), or only those that its commit added.
     """
 
     table_id: str
@@ -34,10 +34,10 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
-        """The offset that ``to_json`` described.
+        """The offset that ``to_json`` wrote.
 
         Raises:
-            InvalidStatementError: It is the offset of another source, such as Delta's own.
+            InvalidStatementError: It is the offset of another source, such as Delta Spark's.
         """
         if not document.keys() >= _MEMBERS:
             detail = (

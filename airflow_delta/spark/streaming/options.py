@@ -1,4 +1,4 @@
-"""The options of a streaming read of a table, by Delta's names."""
+"""The options of a streaming read of a table, with Delta's names."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ class StreamOptions:
 
     Attributes:
         path: URI of the table's root.
-        max_files: Files that one batch takes at most.
-        max_bytes: Size of files from which on a batch takes no further one; None for no limit.
-        starting_version: First version whose commit is read; ``LATEST`` for what comes after now. None reads the table first.
-        starting_timestamp: Milliseconds since the epoch or ISO text: as the first version committed then or later.
-        ignores_deletes: Whether commits that only remove rows are skipped.
-        ignores_changes: Whether of commits that remove and add rows the added files are read, unchanged rows in them included.
-        skips_changes: Whether commits that remove rows are skipped as a whole.
-        reads_changes: Whether the rows are the table's changes, as in its change feed, rather than its new rows.
+        max_files: Most files in a batch.
+        max_bytes: Bytes from which on a batch takes no further file; None for no limit.
+        starting_version: First version whose commit is read; ``LATEST`` only reads future commits. None first reads the whole
+            table.
+        starting_timestamp: Milliseconds since the epoch or ISO text: start with the first version committed at that time or
+            later.
+        ignores_deletes: Whether to skip commits that only remove rows.
+        ignores_changes: Whether, for commits that remove and add rows, to read the added files, including their unchanged rows.
+        skips_changes: Whether to skip commits that remove rows entirely.
+        reads_changes: Whether to read the change data feed, rather than the new rows.
     """
 
     path: str
@@ -50,10 +52,10 @@ class StreamOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> StreamOptions:
-        """Read Spark's options; their names count in any case.
+        """Parse Spark's options; names are case-insensitive.
 
         Raises:
-            InvalidStatementError: A name is not known, or a value is none of its option.
+            InvalidStatementError: An option is unknown, or its value is invalid.
         """
         given = {key.lower(): value for key, value in options.items()}
         if unknown := given.keys() - {name.lower() for name in _KNOWN}:
@@ -86,7 +88,7 @@ _UNITS = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g":
 
 
 def _number(name: str, text: str | None, *, least: int) -> int | None:
-    """A number; bytes may carry a unit, as Spark writes sizes."""
+    """A number; byte sizes may have a unit, as in Spark."""
     if text is None:
         return None
     digits = text.strip().lower().rstrip("kmgb")

@@ -1,7 +1,7 @@
-"""The id of the query whose batch is being written; it lives in the query's checkpoint.
+"""The id of the streaming query whose batch is being written; it is stored in the query's checkpoint.
 
-Spark Connect runs the function of ``foreachBatch`` in a Python process of the server, which serves one query until that ends,
-and does not say which one it is.
+Spark Connect runs the function of ``foreachBatch`` in a Python process of the server, which serves a single query until that
+ends, but does not show which one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _WORKER = "pyspark.sql.connect.streaming.worker.foreach_batch_worker"
 
 
 def query_id(spark: SparkSession) -> str:
-    """The id of the query whose batch this thread works on.
+    """The id of the query whose batch this thread processes.
 
-    Over Spark Connect that is the only query of the session, so that it is another's under no circumstances.
+    With Spark Connect, this is the only query of the session, so that it cannot be the id of another query.
 
     Raises:
-        InvalidStatementError: There is none, since a sink was called by hand; or one of several over Spark Connect.
+        InvalidStatementError: There is no query, as when a sink is called directly; or, with Spark Connect, there are several.
     """
     if is_connect(spark):
         return _id_over_connect()
@@ -40,11 +40,11 @@ def _session_at_import() -> SparkSession | None:
 
 
 # Before the first batch, the process loads the function, and with it this module, in the session that started the query. From
-# Spark 4.3 on, batches have a clone of that session, which shows no queries.
+# Spark 4.3 on, batches run in a clone of that session, which shows no queries.
 _QUERY_SESSION = _session_at_import()
 
 
-@cache  # for the process: queries that start later do not make it less certain
+@cache  # per process: queries that start later do not change the answer
 def _id_over_connect() -> str:
     queries = [] if _QUERY_SESSION is None else _QUERY_SESSION.streams.active
     if len(queries) > 1:

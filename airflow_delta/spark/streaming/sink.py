@@ -1,11 +1,13 @@
-"""Tables as the end of a stream: functions for ``foreachBatch`` that take each batch exactly once.
+"""Tables as sinks of a stream: functions for ``foreachBatch`` that write each batch exactly once.
 
-A commit carries the query and the number of its batch (Delta's ``txn``). Spark repeats a batch whose end it has not noted, such
-as after a kill between our commit and its checkpoint; the table then shows that the batch is in it, and nothing is done.
+A commit records the query and the number of its batch (Delta's ``txn``). Spark repeats a batch that it has not recorded as
+done, for example after a kill between our commit and Spark's checkpoint; the table then shows that it already contains the
+batch, and nothing is done.
 
-A batch does not show what the stream has read. Rows of the table itself (to leave out those that it has, say) are taken in the
-function, not in the stream: ``lambda rows, number: sink(rows.join(table.toDF(), "id", "left_anti"), number)``. If what was
-read is changed by another writer meanwhile, the query ends in a conflict, and repeats the batch when it is started again.
+A batch does not show what the stream has read. If the function needs rows of the table itself (to leave out rows that the table
+already has, say), read them in the function, not in the stream: ``lambda rows, number: sink(rows.join(table.toDF(), "id",
+"left_anti"), number)``. If another writer changes what was read meanwhile, the query ends with a conflict, and repeats the
+batch when it is restarted.
 """
 
 from __future__ import annotations
@@ -39,17 +41,18 @@ _ANY_BATCH = SqlSource("TABLE batch")
 
 @dataclass(frozen=True, slots=True)
 class DeltaSink:
-    """Writes each batch into a table, which the first one makes: ``writeStream.foreachBatch(DeltaSink("/lake/events"))``.
+    """Writes each batch to a table, which the first batch creates: ``writeStream.foreachBatch(DeltaSink("/lake/events"))``.
 
     Attributes:
         table: URI of the table's root.
-        query_id: Name that the table knows the query by. None is the id in the query's checkpoint, so that a query with a new
-            checkpoint counts as another one; with a name of your own it does not, and batches whose numbers the table has seen
-            under this name are left out. Over Spark Connect, where several queries run in one session, each needs a name.
-        mode: ``append``; ``overwrite`` for the output mode ``complete``.
-        partition_by: Partition columns when the table is made.
-        merge_schema: Whether columns that only the rows have are added to the table.
-        properties: Table properties when the table is made.
+        query_id: Name by which the table identifies the query. None uses the id in the query's checkpoint, so that a query with
+            a new checkpoint counts as a new query. With a name of your own it remains the same query, and batches with numbers
+            that the table has recorded under this name are skipped. With Spark Connect, if several queries run in one session,
+            each needs a name.
+        mode: ``append``, or ``overwrite`` for the output mode ``complete``.
+        partition_by: Partition columns of a new table.
+        merge_schema: Whether to add columns to the table that only the rows have.
+        properties: Table properties of a new table.
         expect: Checks on the rows of each batch.
     """
 
@@ -63,13 +66,13 @@ class DeltaSink:
     expect: tuple[Expectation, ...] = ()
 
     def __post_init__(self) -> None:
-        self._statement(_ANY_BATCH)  # what is wrong is so before the query starts
+        self._statement(_ANY_BATCH)  # so that errors show before the query starts
 
     def __call__(self, frame: DataFrame, batch_id: int) -> OperationResult:
-        """Write one batch, unless it is in the table.
+        """Write one batch, unless the table already contains it.
 
         Raises:
-            InvalidStatementError: The query is not known: see ``query_id``.
+            InvalidStatementError: The query cannot be identified: see ``query_id``.
             DeltaError: As ``write`` raises it.
         """
         spark = frame.sparkSession
@@ -92,17 +95,17 @@ class DeltaSink:
 
 @dataclass(frozen=True, slots=True)
 class DeltaMergeSink:
-    """Merges each batch into a table that exists: ``foreachBatch(DeltaMergeSink("/lake/users", on="target.id = source.id"))``.
+    """Merges each batch into an existing table: ``foreachBatch(DeltaMergeSink("/lake/users", on="target.id = source.id"))``.
 
-    Several rows of a batch that match one row of the table are an error: leave one of them before,
-    ``lambda rows, number: sink(rows.dropDuplicates(["id"]), number)``.
+    If several rows of a batch match the same table row, the batch fails: keep only one of them beforehand, ``lambda rows,
+    number: sink(rows.dropDuplicates(["id"]), number)``.
 
     Attributes:
         table: URI of the table's root.
-        on: Which rows match: Spark SQL over ``target`` and ``source``, which is the batch.
-        clauses: What happens, in order.
+        on: The condition by which rows match: Spark SQL over ``target`` and ``source``, the batch.
+        clauses: The clauses, in order.
         query_id: As of ``DeltaSink``.
-        schema_evolution: Whether columns that only the rows have are added to the table.
+        schema_evolution: Whether to add columns to the table that only the rows have.
         expect: Checks on the rows to be written.
     """
 
@@ -118,10 +121,10 @@ class DeltaMergeSink:
         self._statement(_ANY_BATCH)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> OperationResult:
-        """Merge one batch, unless that is done already.
+        """Merge one batch, unless that has been done already.
 
         Raises:
-            InvalidStatementError: The query is not known: see ``query_id``.
+            InvalidStatementError: The query cannot be identified: see ``query_id``.
             DeltaError: As ``merge`` raises it.
         """
         spark = frame.sparkSession
@@ -142,7 +145,7 @@ class DeltaMergeSink:
 
 @contextmanager
 def _batch(frame: DataFrame) -> Iterator[SqlSource]:
-    """The rows as a source; queries that share a session (as those of Spark Connect do below 4.3) have each its own."""
+    """The rows as a source, with a unique name: queries may share a session (as those of Spark Connect do before 4.3)."""
     view = f"streamed_batch_{uuid.uuid4().hex}"
     with temporary_views(frame.sparkSession, {view: frame}):
         yield SqlSource(f"TABLE {view}")

@@ -1,7 +1,7 @@
-"""A table as a streaming source, through Spark's Python data sources; rows are read by workers with Arrow.
+"""A table as a streaming source, through Spark's Python data source API; workers read the rows with Arrow.
 
-Spark keeps one process for the reader of a stream on the driver's machine, which follows the log, and sends what it plans to
-Python workers. Both find storage and its credentials in their environment, as everything else here does.
+For each stream Spark runs one process on the driver's machine, which follows the log, and sends what it plans to Python
+workers. Both get storage options and credentials from their environment, like all other code here.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark has no typ
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Name of the format."""
         return FORMAT
 
     def schema(self) -> spark_types.StructType:
-        """The columns of the stream's rows, as the table is now."""
+        """The columns of the stream's rows, from the table's present schema."""
         return _shown(open_tail(self.options).shown)
 
     def streamReader(self, schema: spark_types.StructType) -> DeltaStreamReader:  # noqa: N802 - Spark's name
-        """What reads with this schema."""
+        """The reader for this schema."""
         return DeltaStreamReader(dict(self.options), schema)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str | None, str, dict[str, str]]]:
-        """The process that plans batches looks for code that goes with a session of Spark Connect where it is not.
+        """Pickles the source with a loader: the process that plans batches cannot import code sent with a session.
 
-        Another process of the same machine has found it, and passes the source on.
+        Another process on the same machine has that code, and passes the source on.
         """
         return _loader(), (getattr(globals().get("__loader__"), "archive", None), __name__, dict(self.options))
 
@@ -61,7 +61,7 @@ class FilesPartition(InputPartition):  # type: ignore[misc]
     """The files that one task reads."""
 
     def __init__(self, table: TableFiles, columns: StructType, files: tuple[str, ...], *, of_changes: bool) -> None:
-        """Take the files, as the JSON texts of the stream's tail."""
+        """Store the files, as the JSON texts that the stream's tail returned."""
         super().__init__(files)
         self.table = table
         self.columns = columns
@@ -79,7 +79,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     """Follows a table's log for one run of a stream."""
 
     def __init__(self, options: Mapping[str, str], schema: spark_types.StructType) -> None:
-        """Open nothing yet: workers get a copy only to call ``read``."""
+        """Open nothing yet: workers get a copy that is only used to call ``read``."""
         self._options = options
         self._schema = schema
         self._opened: LogTail | None = None
@@ -95,11 +95,11 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return self._opened
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new stream begins."""
+        """The offset at which a new stream begins."""
         return self._tail.first().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """That there is one; which one, ``latestOffset`` knows."""
+        """A placeholder limit; ``latestOffset`` applies the stream's own limits."""
         return ReadMaxFiles(StreamOptions.of(self._options).max_files)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -111,11 +111,11 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return self._tail.advance(StreamOffset.from_json(start), last, admission).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on there is nothing behind the version of this moment."""
+        """Fix the last version to read as the present one."""
         self._target = self._tail.latest_version()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The files of a batch, spread over tasks."""
+        """The files of a batch, distributed over tasks."""
         files = self._tail.between(StreamOffset.from_json(start), StreamOffset.from_json(end))
         tail, of_changes = self._tail, isinstance(self._tail, ChangeTail)
         return [
@@ -129,12 +129,12 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         yield from partition.rows()
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The checkpoint holds this offset."""
+        """Called when the checkpoint contains this offset."""
         self._tail.forget(StreamOffset.from_json(end))
 
 
 def _loader() -> Callable[[str | None, str, dict[str, str]], Any]:
-    """What makes a source again. It is nested, so that its own code is sent and nothing of ours imported before."""
+    """The function that recreates a source; nested, so that its code is sent along, and nothing of ours imported first."""
 
     def load(archive: str | None, module: str, options: dict[str, str]) -> Any:
         import importlib  # noqa: PLC0415
@@ -148,7 +148,7 @@ def _loader() -> Callable[[str | None, str, dict[str, str]], Any]:
 
 
 def open_tail(options: Mapping[str, str]) -> LogTail:
-    """The table's log as a stream with these options reads it. Raises as ``read_stream``."""
+    """The table's log, as a stream with these options reads it. Raises as ``read_stream``."""
     given = StreamOptions.of(options)
     return (ChangeTail if given.reads_changes else LogTail)(DeltaLog.for_table(given.path), given)
 

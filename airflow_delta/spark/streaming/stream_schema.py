@@ -1,4 +1,4 @@
-"""The columns that a stream shows, which stay the same while it runs."""
+"""The columns of a stream, which stay the same while it runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from airflow_delta.spark.io.all_nullable import all_nullable
 
 _FOUND_BY = (ID_KEY, PHYSICAL_NAME_KEY)
 _OF_TEXTS = (CHAR_VARCHAR, COLLATIONS)
-"""How texts are padded and compared."""
+"""Metadata about padding and comparison of strings."""
 
 
 def stream_schema(schema: StructType) -> StructType:
-    """The names and types of the columns, and how files hold them; equal for two schemas that one stream can read.
+    """Names and types of the columns, and how files contain them; equal for two schemas that one stream can read.
 
-    Every column may be NULL, since later commits may allow it; comments and rules of the table are left out. Texts are those
-    that a read shows: a ``char`` is padded, and compared by its collation.
+    All columns are nullable, as later commits may allow NULL; comments and rules of the table are left out. Strings are as a
+    read shows them: a ``char`` is padded, and collations apply.
     """
     return all_nullable(schema, keep=(*_FOUND_BY, *_OF_TEXTS))

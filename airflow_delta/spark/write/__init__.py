@@ -1,1 +1,1 @@
-"""The WRITE statement: append, overwrite, replace a range; the first write makes the table."""
+"""The WRITE statement: append, overwrite, replace a range; the first write creates the table."""

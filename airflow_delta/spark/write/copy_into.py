@@ -1,8 +1,8 @@
-"""COPY INTO: the files below a path that were not loaded before, as one commit that also remembers them.
+"""COPY INTO: loads the files below a path that were not loaded before, in one commit that also records them.
 
-A write whose rows come from one look at the path: ``core.operations.loaded_files`` has how the table remembers its files, and
-why there. When another load commits first, what was staged is kept if that load took none of these files; else the look is
-repeated. So two loads at once, or a retry beside a live orphan, load each file once.
+This is a write whose rows come from a search for new files; ``core.operations.loaded_files`` explains how and where the table
+records loaded files. If another load commits first, the staged rows are kept unless that load took one of the same files; then
+the search is repeated. So concurrent loads, or a retry while the first try is still running, load each file once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_delta.spark.statement.steps import log_step, size_of
 from airflow_delta.spark.write.file_load import OPERATION, FileLoad, remembered_files, typed_content_errors
 from airflow_delta.spark.write.write import StagedWrite, WriteRun, write_steps
 
-_LISTED = 100  # names that a dry run shows
+_LISTED = 100  # file names that a dry run lists
 
 
 def copy_into(
@@ -41,22 +41,22 @@ def copy_into(
     origin: Origin | None = None,
     start_version: int | None = None,
 ) -> OperationResult:
-    """Load the files below the statement's path that the table has not loaded yet, as one commit; none where there are none.
+    """Load the files below the statement's path that the table has not loaded yet, in one commit; none if all are loaded.
 
-    The ``details`` of a dry run list ``files`` that it would load, the first hundred of them.
+    In a dry run, ``details`` list the first hundred ``files`` that would be loaded.
 
     Args:
         spark: The session.
         log: The table's log; the table need not exist.
-        statement: What to load.
-        origin: The run that executes the statement; a commit with its token counts as this statement's.
+        statement: The statement.
+        origin: The task run that executes the statement; a commit with its token counts as this statement's.
         start_version: As of ``retry_on_conflict``.
 
     Raises:
-        LoadedFilesLostError: What was loaded before cannot be known.
+        LoadedFilesLostError: It is unknown which files were loaded before.
         InvalidStatementError: The path overlaps the table, or is that of a file.
         RelativePathError: The path is relative.
-        SourceUnreadableError: Spark does not know the format, or cannot read what is in a file.
+        SourceUnreadableError: Spark does not support the format, or cannot read the content of a file.
         SchemaMismatchError: The rows do not fit the table.
         As ``write``. In all cases nothing is committed.
     """
@@ -78,12 +78,12 @@ def copy_into(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Prepared:
-    """One look, and its rows.
+    """The result of one search, and its rows.
 
     Attributes:
-        load: What was found.
-        steps: The write of these rows.
-        staged: The rows; None where there is nothing to load.
+        load: The files found.
+        steps: The steps that write their rows.
+        staged: The rows; None if there is nothing to load.
     """
 
     load: FileLoad
@@ -93,13 +93,13 @@ class _Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Copy:
-    """The statement while it runs; ``run`` is the write of what a look finds."""
+    """The statement while it runs; ``run`` writes what a search finds."""
 
     statement: CopyIntoStatement
     run: WriteRun
 
     def prepare(self, version: Snapshot | None, conflicts: Conflicts) -> _Prepared:
-        """Look for new files, and stage their rows."""
+        """Search for new files, and stage their rows."""
         load = self._look(version)
         steps = write_steps(replace(self.run, load=load))
         with typed_content_errors():
@@ -107,7 +107,7 @@ class _Copy:
         return _Prepared(load=load, steps=steps, staged=staged)
 
     def attempt(self, version: Snapshot | None, prepared: _Prepared, conflicts: Conflicts) -> OperationResult:
-        """Commit the rows, and with them what they came from."""
+        """Commit the rows, together with the record of their files."""
         load, log = prepared.load, self.run.log
         if prepared.staged is None:
             found = NO_TABLE if version is None else version.version
@@ -124,12 +124,12 @@ class _Copy:
             )
         result = prepared.steps.attempt(version, prepared.staged, conflicts)
         if result.committed:
-            staged_for = deleted_file_retention(prepared.staged.target.metadata.configuration)  # other loads, at most
+            staged_for = deleted_file_retention(prepared.staged.target.metadata.configuration)  # upper bound
             sweep_loaded_files(log.store, load.named, log.clock(), keep_for=staged_for)
         return replace(result, details={**result.details, **self._details(load)})
 
     def after_conflict(self, prepared: _Prepared, conflict: WriteConflict, newest: Snapshot | None) -> _Prepared | None:
-        """What was staged, unless one of its files was loaded meanwhile."""
+        """The staged rows; None if one of their files was loaded meanwhile."""
         if prepared.staged is None:
             return None
         kept = prepared.steps.after_conflict(prepared.staged, conflict, newest)
@@ -167,7 +167,7 @@ class _Copy:
 def _write_of(statement: CopyIntoStatement) -> WriteStatement:
     return WriteStatement(
         table=statement.table,
-        source=FileSource(statement.path, format=statement.format),  # whatever a look finds there
+        source=FileSource(statement.path, format=statement.format),  # whatever a search finds there
         partition_by=statement.partition_by,
         cluster_by=statement.cluster_by,
         merge_schema=statement.merge_schema,
@@ -179,7 +179,7 @@ def _write_of(statement: CopyIntoStatement) -> WriteStatement:
 
 
 def _check_is_no_file(spark: SparkSession, path: str) -> None:
-    """Raise ``InvalidStatementError`` where the path, below which nothing was found, is not that of a folder."""
+    """Raise ``InvalidStatementError`` if the path, below which nothing was found, is not a folder."""
     parent, _, name = path.rstrip("/").rpartition("/")
     is_file = bool(parent.rpartition("://")[2].strip("/")) and table_log(spark, parent).store.exists(name)
     if is_file or "*" in name:

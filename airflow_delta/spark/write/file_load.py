@@ -1,4 +1,4 @@
-"""The rows of the files that one look of COPY INTO has found, and what the table is to remember of them."""
+"""The rows of the files that a search of COPY INTO has found, and the record of these files."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ OPERATION = "COPY INTO"
 RESCUED_ROWS = "numRescuedRows"
 
 _READ_ALL = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-"""What Spark leaves out would count as loaded: no setting of a session decides that."""
+"""Files skipped by Spark would count as loaded, so session settings must not enable that."""
 
 _COLON_IN_NAME = r":[^/]*$"
 _NO_CHECKSUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
-"""Hadoop looks for a checksum beside each local file, by a name that it cannot form where that of the file has a colon."""
+"""Hadoop looks for a checksum file beside each local file, and fails if the file's name contains a colon."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FileLoad:
-    """The ``Load`` of the files that one look has found.
+    """The ``Load`` of the files that a search has found.
 
     Attributes:
-        statement: What to load.
-        log: The table's.
-        new: What the look has found.
-        loaded: What the table remembered when it was looked at.
-        named: What commits before and after this load name.
+        statement: The statement.
+        log: The table's log.
+        new: The files found.
+        loaded: The files that the table had recorded at the time of the search.
+        named: The records that commits before and after this load reference.
     """
 
     statement: CopyIntoStatement
@@ -63,20 +63,20 @@ class FileLoad:
 
     @property
     def operation(self) -> Operation:
-        """What the history shows."""
+        """The operation as the history shows it."""
         wanted = self.statement
         parameters = {"path": wanted.path, "format": wanted.format, "pattern": wanted.pattern, "reload": wanted.reload or None}
         return Operation(name=OPERATION, parameters=parameters)
 
     @property
     def observed(self) -> Mapping[str, Column]:
-        """The rows that do not fit."""
+        """Counts the rows that do not fit the columns."""
         column = self.statement.rescued_column
         return {} if column is None else {RESCUED_ROWS: F.count(F.col(quoted(column)))}
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """What the look has counted."""
+        """Metrics of the search."""
         return {
             "numSourceFiles": len(self.new.files),
             "numSourceBytes": self.new.size,
@@ -90,7 +90,7 @@ class FileLoad:
         return OpenSource(frame=_read(spark, self.statement, self.new))
 
     def progress(self, transaction: OptimisticTransaction) -> SetTransaction:
-        """Write down the files, beside those that the version remembers which is committed on."""
+        """Write a record that adds the files to those of the version that the commit is based on."""
         head = transaction.transaction_version(APP_ID)
         is_newest = head == self.loaded.head
         before = self.loaded if is_newest else remembered_files(self.log, self.statement, transaction.snapshot)
@@ -102,13 +102,13 @@ class FileLoad:
         return SetTransaction(app_id=APP_ID, version=after.head, last_updated=now)
 
     def is_known_in(self, newest: Snapshot | None) -> bool:
-        """Whether a version remembers one of the files already."""
+        """Whether a version has already recorded one of the files."""
         known = read_loaded_files(self.log.store, newest).positions(self.new.places)
         return bool(pc.any(pc.is_valid(known)).as_py())
 
 
 def remembered_files(log: DeltaLog, statement: CopyIntoStatement, version: Snapshot | None) -> LoadedFiles:
-    """What a version remembers; nothing, where that is lost and all is to be loaded again. Raises as ``read_loaded_files``."""
+    """The files that a version has recorded; empty if that is lost and ``reload`` is set. Raises as ``read_loaded_files``."""
     try:
         return read_loaded_files(log.store, version)
     except LoadedFilesLostError:
@@ -119,7 +119,7 @@ def remembered_files(log: DeltaLog, statement: CopyIntoStatement, version: Snaps
 
 @contextmanager
 def typed_content_errors() -> Iterator[None]:
-    """Name the file that Spark cannot read, and the reason, where that is in the file.
+    """Convert Spark's error for a file's content to one that names the file and the reason.
 
     Raises:
         SourceUnreadableError: A file's content is broken, or does not fit.
@@ -136,7 +136,7 @@ def typed_content_errors() -> Iterator[None]:
 def _read(spark: SparkSession, statement: CopyIntoStatement, new: NewFiles) -> DataFrame:
     root, paths = hadoop_uri(statement.path).rstrip("/"), new.files["path"]
     uris = [f"{root}/{path}" for path in paths.to_pylist()]
-    if is_connect(spark):  # whose server takes no option against patterns
+    if is_connect(spark):  # a Spark Connect server has no option against path patterns
         uris = [_as_pattern(uri, statement) for uri in uris]
     with readable(statement.path):
         reader = listing_session(spark, len(uris)).read.format(statement.format).options(**_options(statement, new))
@@ -162,7 +162,7 @@ def _as_pattern(uri: str, statement: CopyIntoStatement) -> str:
 
 
 def _options(statement: CopyIntoStatement, new: NewFiles) -> dict[str, str]:
-    """The reader's options: the user's, before them what they may change, behind them what they may not."""
+    """The reader's options: the user's, preceded by defaults, and followed by those that may not be changed."""
     is_text, rescued = statement.format.lower() in TEXT_FORMATS, statement.rescued_column
     options = dict(_READ_ALL)
     if is_text and rescued is None:
@@ -176,11 +176,11 @@ def _options(statement: CopyIntoStatement, new: NewFiles) -> dict[str, str]:
         options["recursiveFileLookup"] = "true"
     if rescued is not None:
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": rescued}
-    return {**options, "__globPaths__": "false"}  # a path is a path, whatever signs it holds
+    return {**options, "__globPaths__": "false"}  # a path is a path, whatever characters it contains
 
 
 def _with_columns(reader: DataFrameReader, statement: CopyIntoStatement, uris: list[str]) -> DataFrameReader:
-    """The reader that reads the files as these columns."""
+    """The reader, set to read the files with these columns."""
     rescued, is_csv = statement.rescued_column, statement.format.lower() == "csv"
     if statement.schema:
         return reader.schema(statement.schema if rescued is None else f"{statement.schema}, {quoted(rescued)} STRING")
@@ -189,12 +189,12 @@ def _with_columns(reader: DataFrameReader, statement: CopyIntoStatement, uris: l
     columns = reader.load(uris).schema
     given = {option.lower() for option in statement.options}
     if is_csv and "enforceschema" not in given and not _has_numbered_names(columns):
-        reader = reader.option("enforceSchema", "false")  # else other files' columns go by place, whatever their headers say
+        reader = reader.option("enforceSchema", "false")  # otherwise columns are matched by position, whatever the headers say
     if rescued is not None and rescued not in columns.names:
         columns = columns.add(rescued, "string")
     return reader.schema(columns)
 
 
 def _has_numbered_names(columns: StructType) -> bool:
-    """Whether Spark may have named a CSV column by its place: where headers have no name, or one twice, they never fit."""
+    """Whether Spark may have named a CSV column by position: headers that are empty or not unique never match."""
     return any(name.endswith(str(place)) for place, name in enumerate(columns.names))

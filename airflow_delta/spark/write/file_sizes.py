@@ -1,8 +1,8 @@
-"""Sizes of the files of a write, where the table sets them.
+"""Limits the file sizes of a write, if the table sets a size.
 
-Spark's writer only counts rows, so the bytes of a row are estimated: from the files that the table has, else from the types. A
-type's width in memory is more than what a file takes for it, so that files of a new table rather stay below the bound, unless
-texts, lists or maps are longer than is guessed of them.
+Spark's writer can only limit rows, so the bytes of a row are estimated: from the table's existing files, else from the types.
+As values take more bytes in memory than in a file, files of a new table tend to stay below the size, unless strings, lists or
+maps are longer than assumed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _TASK_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
 def rows_per_file(metadata: Metadata, snapshot: Snapshot | None) -> int | None:
-    """How many rows keep a file below the size that the table sets, about; None where it sets none.
+    """Approximate number of rows that keep a file below the size that the table sets; None if it sets none.
 
     Args:
-        metadata: The table's, as it will be.
-        snapshot: The version that the write stands on; None where there is none.
+        metadata: The table's metadata after the write.
+        snapshot: The version that the write is based on; None if there is no table.
     """
     target = target_file_size(metadata.configuration)
     if target is None:
@@ -38,9 +38,9 @@ def rows_per_file(metadata: Metadata, snapshot: Snapshot | None) -> int | None:
 
 
 def balanced(frame: DataFrame, metadata: Metadata) -> DataFrame:
-    """The rows, spread over tasks of a good size where the table sets it; those of partitions always are.
+    """The rows, redistributed over tasks of a suitable size if the table sets it; rows for partitions always are.
 
-    Rows that stay in their session (``is_movable``) are spread by the size that it sets.
+    Rows that must stay in their session (see ``is_movable``) are distributed by that session's own settings.
     """
     if not optimizes_writes(metadata.configuration):
         return frame

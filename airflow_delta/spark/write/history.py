@@ -1,4 +1,4 @@
-"""What the history shows of a WRITE: Delta's names of the operation, its parameters and its metrics."""
+"""What the history shows for a WRITE: Delta's operation names, parameters and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REPLACE, _CREATE = "CREATE OR REPLACE TABLE AS SELECT", "CREATE TABLE AS SELECT
 
 
 def operation_of(statement: WriteStatement, target: Target) -> Operation:
-    """The operation as Delta names it."""
+    """The operation, by Delta's name."""
     partition_by = list(target.metadata.partition_columns)
     is_replaced = statement.mode is WriteMode.CREATE_OR_REPLACE
     if is_replaced or target.snapshot is None:
@@ -37,6 +37,6 @@ def operation_of(statement: WriteStatement, target: Target) -> Operation:
 
 
 def metrics_of(statement: WriteStatement, staged: StagedRows, replaced: ReplacedFiles) -> dict[str, int]:
-    """What the commit counts, by Delta's names; rows that only stay are no output."""
+    """The metrics of the commit, by Delta's names; rows that are only kept do not count as output."""
     metrics = {"numFiles": len(staged.adds), "numOutputRows": staged.rows, "numOutputBytes": staged.size}
     return metrics if statement.mode is WriteMode.APPEND else metrics | replaced.metrics()

@@ -1,4 +1,4 @@
-"""What a table becomes, when a write makes it or gives it the columns of its rows."""
+"""The definition of a table that a write creates, or gives the columns of its rows."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def new_table(
     replaced: Snapshot | None = None,
     identity: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Definition, Domains]:
-    """A table that holds these rows, and the metadata domains that its commit sets.
+    """The definition of a table for these rows, and the metadata domains that its commit sets.
 
-    All columns may be NULL, as in a table that Delta-Spark makes from a DataFrame.
+    All columns are nullable, as in a table that Delta Spark creates from a DataFrame.
 
     Args:
-        statement: Names the partition or clustering columns, and the properties.
+        statement: Gives the partition or clustering columns, and the properties.
         rows: The schema of the rows.
         now: Milliseconds since the epoch.
-        replaced: The table that it takes the place of.
-        identity: The properties by which a catalog knows the table that it manages there.
+        replaced: The table that it replaces.
+        identity: The table properties that identify the table in the catalog that manages it.
 
     Raises:
-        SchemaMismatchError: Rows that no table can hold, or partition columns that are none.
-        InvalidTablePropertyError: A property does not exist or cannot have its value.
-        UnsupportedWriterFeatureError: A property switches on what is not known here.
+        SchemaMismatchError: A table cannot hold such rows, or partition columns do not exist.
+        InvalidTablePropertyError: A property does not exist, or its value is invalid.
+        UnsupportedWriterFeatureError: A property enables a feature that is not supported here.
     """
     new = NewTable(
         schema=as_new(rows),
@@ -62,13 +62,13 @@ def new_table(
 
 
 def overwritten_table(statement: WriteStatement, rows: StructType, snapshot: Snapshot) -> tuple[Definition, Domains]:
-    """The table with the columns of the rows, partitioned as the statement requests, and the domains that its commit sets.
+    """The table's definition with the columns of the rows, partitioned as requested, and the domains that its commit sets.
 
-    As in Delta, properties stay, and so does the clustering unless the statement names another or partitions the table.
+    As in Delta, properties are kept, and so is clustering unless the statement sets another one or partitions the table.
 
     Raises:
-        SchemaMismatchError: Rows that no table can hold, or partition or clustering columns that are none.
-        UnsupportedWriterFeatureError: The columns need what is not known here.
+        SchemaMismatchError: A table cannot hold such rows, or partition or clustering columns do not exist.
+        UnsupportedWriterFeatureError: The columns need a feature that is not supported here.
     """
     table, before, schema = statement.table, definition_of(snapshot), as_new(rows)
     metadata = replace(
@@ -91,12 +91,12 @@ def overwritten_table(statement: WriteStatement, rows: StructType, snapshot: Sna
 
 
 def definition_of(snapshot: Snapshot) -> Definition:
-    """A table's version, as what defines it."""
+    """The definition of a version of a table."""
     return Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
 
 
 def _clustering(statement: WriteStatement, snapshot: Snapshot) -> tuple[ColumnPath, ...]:
-    """The columns that the table is to be clustered by. Raises ``Refusal`` for a text that is no path."""
+    """The clustering columns that the table will have. Raises ``Refusal`` for an invalid path."""
     if statement.cluster_by:
         with refusals(statement.table, "WRITE"):
             return tuple(map(parse_path, statement.cluster_by))

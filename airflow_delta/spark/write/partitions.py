@@ -1,4 +1,4 @@
-"""The partitions that files lie in, as values, as a predicate, and as a choice among other files."""
+"""The partitions of files: as a predicate, and to select other files in the same partitions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from airflow_delta.core.schema import StructField, serialized_values
 from airflow_delta.core.schema.partition_values import partition_arrays
 
 _MOST_NAMED = 100
-"""Of more partitions than these the predicate names the values of each column, not the combinations."""
+"""With more partitions than this, the predicate lists the values of each column, not their combinations."""
 
 Values = tuple[str | None, ...]
 
 
 def partitions_predicate(files: pa.Table, columns: tuple[StructField, ...]) -> Expression:
-    """A predicate that is TRUE for all rows in the partitions of these files, and in as few others as can be said shortly.
+    """A predicate that is TRUE for all rows in the partitions of these files, and in few other partitions.
 
     Args:
-        files: With ``partition_values`` as in ``ADD_FILE``.
+        files: Files with ``partition_values`` as in ``ADD_FILE``.
         columns: The partition columns.
     """
     arrays = partition_arrays(files, columns)
@@ -31,7 +31,7 @@ def partitions_predicate(files: pa.Table, columns: tuple[StructField, ...]) -> E
 
 
 def in_partitions_of(candidates: pa.Table, files: pa.Table, columns: tuple[StructField, ...]) -> pa.Table:
-    """Those of the candidates that lie in a partition of ``files``, however their writers spelled its values."""
+    """The candidates in a partition of ``files``, however their writers spelled its values."""
     wanted = set(_values(files, columns))
     return candidates.filter(pa.array([values in wanted for values in _values(candidates, columns)], pa.bool_()))
 
@@ -43,7 +43,7 @@ def _values(files: pa.Table, columns: tuple[StructField, ...]) -> list[Values]:
 
 
 def _among(column: StructField, values: pa.Array) -> Expression:
-    """Whether the column has one of these values; NULL is one."""
+    """Whether the column has one of these values, which may include NULL."""
     distinct = values.unique()
     found = tuple(Literal(value, column.type) for value in distinct.drop_null().to_pylist())
     nothing = [IsNull(Column(column.name))] if distinct.null_count else []

@@ -1,4 +1,4 @@
-"""Which files and rows a write replaces, and the rewrite of files that hold other rows too."""
+"""Which files and rows a write replaces, and the rewrite of files that also contain other rows."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class ReplacedFiles:
     """The files and rows that a write replaces.
 
     Attributes:
-        files: Files that are removed whole, ``ADD_FILE``.
-        rewritten: Other files that lose rows, and the files that take their place; None where there are none.
-        deleted: Rows deleted; None where they were not counted.
+        files: Files that are removed as a whole, ``ADD_FILE``.
+        rewritten: The rewrite of other files that lose rows; None if there are none.
+        deleted: Number of rows deleted; None if not counted.
     """
 
     files: pa.Table = field(default_factory=lambda: NO_ADDS)
@@ -52,16 +52,16 @@ class ReplacedFiles:
 
     @property
     def adds(self) -> pa.Table:
-        """Files that hold the rows kept, ``ADD_FILE``."""
+        """Files with the rows that are kept, ``ADD_FILE``."""
         return NO_ADDS if self.rewritten is None else self.rewritten.adds
 
     def removes(self, now: int) -> pa.Table:
-        """All files removed, ``REMOVE_FILE``; ``now`` in milliseconds since the epoch."""
+        """All removed files, ``REMOVE_FILE``; ``now`` in milliseconds since the epoch."""
         whole = removes_of(self.files, deletion_timestamp=now, data_change=True) if len(self.files) else NO_REMOVES
         return whole if self.rewritten is None else pa.concat_tables([whole, self.rewritten.removes])
 
     def metrics(self) -> dict[str, int]:
-        """By Delta's names."""
+        """The metrics, by Delta's names."""
         removed, removed_bytes = len(self.files), pc.sum(self.files["size"]).as_py() or 0
         applied = self.rewritten
         if applied is not None:
@@ -82,18 +82,18 @@ def plan_replacement(
     new_files: pa.Table,
     staging: StagingArea,
 ) -> ReplacedFiles:
-    """Find the files that the statement replaces, and rewrite those that hold other rows.
+    """Find the files that the statement replaces, and rewrite those that also contain other rows.
 
     Args:
         spark: The session.
         log: The table's log.
-        statement: Names what is replaced.
+        statement: The statement.
         transaction: Records what is read.
         new_files: The files of the new rows, ``ADD_FILE``.
-        staging: For the files that are written here.
+        staging: Where rewritten files go.
 
     Raises:
-        AppendOnlyTableError: The table to be replaced only takes appends.
+        AppendOnlyTableError: The table to be replaced is append-only.
     """
     if transaction.read_version < 0 or statement.mode is WriteMode.APPEND:
         return ReplacedFiles()
@@ -102,7 +102,7 @@ def plan_replacement(
         case WriteMode.CREATE_OR_REPLACE:
             transaction.read_whole_table()
             files = transaction.files()
-            if len(files) and is_append_only(snapshot.metadata.configuration):  # whatever the new table will be
+            if len(files) and is_append_only(snapshot.metadata.configuration):  # whatever the new table's setting is
                 raise AppendOnlyTableError(table=log.table_uri)
             return ReplacedFiles(files=files)
         case WriteMode.REPLACE_WHERE:
@@ -122,10 +122,10 @@ def plan_replacement(
 
 
 def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
-    """The rows of a version that a range names.
+    """The rows of a version in a range.
 
     Raises:
-        InvalidPredicateError: Spark cannot analyze it, or it does not fit the table.
+        InvalidPredicateError: Spark cannot analyze the condition, or it does not fit the table.
     """
     try:
         return Selection.of(spark, snapshot, where)
@@ -134,10 +134,10 @@ def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
 
 
 def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) -> Column:
-    """Whether a row does not fulfil the condition of a range; NULL does not.
+    """Whether a row does not satisfy the condition of a range; NULL does not satisfy it.
 
     Raises:
-        InvalidPredicateError: The condition does not fit rows of this schema, or is no matter of one row.
+        InvalidPredicateError: The condition does not fit rows of this schema, or does not depend on one row alone.
     """
     if (ambiguity := ambiguous_member(where, schema)) is not None:
         raise InvalidPredicateError(table=table, predicate=where, detail=ambiguity)
@@ -154,7 +154,7 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
 def _refusal(
     spark: SparkSession, where: str, schema: StructType, table: str, error: AnalysisException | ParseException
 ) -> InvalidPredicateError:
-    """Why Spark refuses a condition: the core's own error, which lists the table's columns, where it has one."""
+    """The error for a condition that Spark rejects: the core's own, which lists the table's columns, if it has one."""
     try:
         predicate_of(spark, unqualified(where, schema), schema, table)
     except InvalidPredicateError as found:
@@ -165,7 +165,7 @@ def _refusal(
 def _delete_range(
     spark: SparkSession, log: DeltaLog, selection: Selection, transaction: OptimisticTransaction, staging: StagingArea
 ) -> ReplacedFiles:
-    """The rows of a range that files share with others: these files are rewritten, or get deletion vectors."""
+    """Delete the rows of a range from files with other rows, which are rewritten, or get deletion vectors."""
     transaction.record_read(selection.predicate)
     files, candidates = _whole_files(selection, selection.candidates(ADD_FILE.names))
     deleted = delete_rows(spark, selection, candidates, staging, log.clock)
@@ -175,9 +175,9 @@ def _delete_range(
 
 
 def _whole_files(selection: Selection, candidates: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The candidates that hold nothing else, by the log, and the others.
+    """The candidates that, according to the log, contain only replaced rows; and the others.
 
-    Where the table records its changes, a file that only vanishes would have no recorded changes beside one that has.
+    All count as others if the table records changes: if some files need change data, files removed as a whole need it, too.
     """
     snapshot = selection.snapshot
     if snapshot.metadata.configuration.get(_CHANGE_FEED, "").lower() == "true":

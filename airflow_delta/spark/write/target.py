@@ -1,4 +1,4 @@
-"""The table that a WRITE is about: as it is, and as its commit leaves it."""
+"""The table of a WRITE: as it is now, and as its commit leaves it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from airflow_delta.spark.write.new_table import definition_of, new_table, overwr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The table as the statement finds it, and as it will be.
+    """The table before and after the statement.
 
     Attributes:
-        snapshot: The version to commit on; None when the commit creates the table.
-        definition: What the table is after the commit.
+        snapshot: The version that the commit is based on; None if the commit creates the table.
+        definition: The table's definition after the commit.
         domains: Metadata domains that the commit sets.
-        marks: The last values that the rows got in identity columns.
+        marks: The last values assigned to identity columns.
     """
 
     snapshot: Snapshot | None
@@ -46,14 +46,14 @@ class Target:
 
     @classmethod
     def of(cls, log: DeltaLog, statement: WriteStatement, snapshot: Snapshot | None, rows: StructType) -> Target:
-        """The table that rows of this schema are to be written into.
+        """The target for rows of this schema.
 
         Raises:
-            TableExistsError: There is a table, and the statement is to create it.
+            TableExistsError: The table exists, and the statement is to create it.
             SchemaMismatchError: The rows, the partitioning or the clustering do not fit.
-            InvalidTableChangeError: A rule of the table forbids the schema evolution.
-            InvalidTablePropertyError: A property of a table to be made does not exist or cannot have its value.
-            UnsupportedWriterFeatureError: A constraint of the table could not be enforced.
+            InvalidTableChangeError: A rule of the table prevents the schema evolution.
+            InvalidTablePropertyError: A property of a new table does not exist, or its value is invalid.
+            UnsupportedWriterFeatureError: A constraint of the table cannot be enforced.
         """
         target = _target(log, statement, snapshot, rows)
         check_rows_writable(log.table_uri, target.definition.protocol, target.metadata)
@@ -61,7 +61,7 @@ class Target:
 
     @property
     def metadata(self) -> Metadata:
-        """The table's, after the commit, less the marks."""
+        """The table's metadata after the commit, without ``marks``."""
         return self.definition.metadata
 
     @property
@@ -71,15 +71,15 @@ class Target:
 
     @property
     def read_version(self) -> int:
-        """The version to commit on; -1 where there is none."""
+        """The version that the commit is based on; -1 without a table."""
         return -1 if self.snapshot is None else self.snapshot.version
 
     def at(self, newest: Snapshot) -> Target | None:
-        """The same target at a later version; None when the staged files may not be right there any more.
+        """The same target at a later version; None if the staged files may not be valid there any more.
 
         Raises:
-            UnsupportedReaderFeatureError: Rows of the table cannot be read there any more.
-            UnsupportedWriterFeatureError: A constraint that the table has got since could not be enforced.
+            UnsupportedReaderFeatureError: The table's rows can no longer be read here.
+            UnsupportedWriterFeatureError: A constraint added since cannot be enforced.
         """
         before = None if self.snapshot is None else _described(definition_of(self.snapshot), self.snapshot.domains)
         found = _described(definition_of(newest), newest.domains)
@@ -95,7 +95,7 @@ class Target:
         return replace(self, snapshot=newest, definition=definition_of(newest), domains=()) if fits else None
 
     def begin(self, log: DeltaLog) -> OptimisticTransaction:
-        """A transaction that leaves the table as it is to be."""
+        """A transaction that gives the table its new definition."""
         metadata, protocol = with_marks(self.metadata, self.marks) if self.marks else self.metadata, self.definition.protocol
         if self.snapshot is None:
             return log.create_transaction(metadata, protocol, enforces=ENFORCED)
@@ -122,25 +122,25 @@ def _target(log: DeltaLog, statement: WriteStatement, snapshot: Snapshot | None,
     if not statement.merge_schema:
         return Target(snapshot=snapshot, definition=before)
     widen = before.metadata.configuration.get("delta.enableTypeWidening", "").lower() == "true"
-    # What does not fit is listed with everything else, when the rows are cast to the schema.
+    # What does not fit is reported with everything else, when the rows are cast to the schema.
     schema = extended(parse_schema(before.metadata.schema_string), rows, widen=widen)
     return Target(snapshot=snapshot, definition=evolved_definition(before, schema, table_uri=log.table_uri))
 
 
 def _described(definition: Definition, domains: Mapping[str, DomainMetadata]) -> tuple[Definition, DomainMetadata | None]:
-    """All of a version that a statement may change beside its rows."""
+    """All of a version that a statement may change besides its rows."""
     return definition, domains.get(CLUSTERING)
 
 
 def _required_of_rows(definition: Definition) -> tuple[object, ...]:
-    """What the table requires of rows that are written already: other properties may change meanwhile."""
+    """What the table requires of rows already written; other properties may change meanwhile."""
     metadata = definition.metadata
     partitions = materialized_columns(definition.schema, definition.protocol, metadata)
     return metadata.schema_string, metadata.partition_columns, check_constraints(metadata.configuration), partitions
 
 
 def _check_layout(statement: WriteStatement, snapshot: Snapshot) -> None:
-    """Return if the statement gives no layout, or the one that the table has."""
+    """Return if the statement specifies no partitioning or clustering, or that of the table; else raise."""
     differences = tuple(
         f"{argument} is ({', '.join(requested)}), but the table is {_layout(verb, found)}; leave {argument} out, "
         "or overwrite the table with overwrite_schema"

@@ -52,21 +52,21 @@ _OUTSIDE, _OUTSIDER = "__outside", "__outsider"
 
 
 class Load(Protocol):
-    """Rows that the table takes only once: its log remembers, in the commit that adds them, what they came from."""
+    """Rows that the table takes only once: the commit that adds them records where they came from."""
 
     @property
     def operation(self) -> Operation:
-        """What the history shows."""
+        """The operation as the history shows it."""
         ...
 
     @property
     def observed(self) -> Mapping[str, Column]:
-        """Counts to be taken over the rows, by the names of their metrics."""
+        """Aggregates to compute over the rows, by names of metrics."""
         ...
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """More metrics of the commit."""
+        """Further metrics of the commit."""
         ...
 
     def open(self, spark: SparkSession) -> OpenSource:
@@ -74,17 +74,17 @@ class Load(Protocol):
         ...
 
     def progress(self, transaction: OptimisticTransaction) -> SetTransaction:
-        """What the commit is to remember."""
+        """The ``txn`` action that the commit sets to record the load."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRun:
-    """What does not change while the statement runs.
+    """What stays the same while the statement runs.
 
     Attributes:
-        areas: Ends the directory of staged rows with the attempt that staged them, or with the statement.
-        load: Gives the rows instead of the statement's source.
+        areas: Deletes the directory of staged rows at the end of the attempt that staged them, or of the statement.
+        load: Provides the rows instead of the statement's source.
     """
 
     spark: SparkSession
@@ -97,7 +97,7 @@ class WriteRun:
     @classmethod
     @contextmanager
     def begin(cls, spark: SparkSession, log: DeltaLog, statement: WriteStatement, origin: Origin | None) -> Iterator[WriteRun]:
-        """The run of a statement; what it has staged and not committed is gone at its end."""
+        """The run of a statement; what it has staged and not committed is deleted at its end."""
         origin = origin or Origin()
         if statement.user_metadata is not None:
             origin = replace(origin, user_metadata=statement.user_metadata)
@@ -107,10 +107,10 @@ class WriteRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StagedWrite:
-    """The statement's rows, written; they are kept while attempts conflict.
+    """The statement's rows, written to files that are kept while attempts conflict.
 
     Attributes:
-        target: The table as the next attempt finds it, and as it will be.
+        target: The table before and after the next attempt.
         rows: The rows, in their files.
         staging: Where these files are.
         reads: What the rows, or the checks on them, read of the table.
@@ -132,35 +132,35 @@ def write(
     origin: Origin | None = None,
     start_version: int | None = None,
 ) -> OperationResult:
-    """Write the rows of the statement's source into its table, as one commit.
+    """Write the rows of the statement's source to its table, in one commit.
 
-    The rows are computed and staged once. After a conflict only what the commit removes is found again; so a replaced range
-    holds exactly these rows afterwards, whatever concurrent commits wrote into it. Rows that are computed from the table itself
-    (see ``target_reads``) are computed again then.
+    The rows are computed and staged once. After a conflict only the files to remove are determined again; so a replaced range
+    contains exactly these rows afterwards, whatever concurrent commits wrote to it. Rows that are computed from the table
+    itself (see ``target_reads``) are computed again in that case.
 
     Args:
         spark: The session.
         log: The table's log; the table need not exist.
-        statement: What to write.
-        origin: The run that executes the statement; a commit with its token counts as this statement's.
+        statement: The statement.
+        origin: The task run that executes the statement; a commit with its token counts as this statement's.
         start_version: As of ``retry_on_conflict``.
 
     Raises:
-        TableExistsError: The mode is ``create``, and there is a table.
+        TableExistsError: The mode is ``create``, and the table exists.
         SchemaMismatchError: The rows, the partitioning or the clustering do not fit the table.
-        ConstraintViolatedError: A row violates a constraint of the table, or lies outside the replaced range.
+        ConstraintViolatedError: A row violates a constraint of the table, or lies outside of the replaced range.
         InvalidPredicateError: ``replace_where`` cannot be analyzed, or does not fit the table.
-        InvalidTablePropertyError: A property of the new table does not exist or cannot have its value.
-        ExpectationFailedError: A check on the rows failed.
-        CommitConflictError: Another writer changed the table so that this cannot be retried, or too often.
-        DeltaError: As reading the source and the table raise it. In all cases nothing is committed, and no file left.
+        InvalidTablePropertyError: A property of the new table does not exist, or its value is invalid.
+        ExpectationFailedError: An expectation on the rows does not hold.
+        CommitConflictError: A concurrent change does not allow a retry, or there were too many conflicts.
+        DeltaError: As reading the source and the table raise it. In all cases nothing is committed, and no file is left.
     """
     with WriteRun.begin(spark, log, _at_one_time(spark, log, statement), origin) as run:
         return retry_on_conflict(log, write_steps(run), origin=run.origin, start_version=start_version)
 
 
 def _at_one_time(spark: SparkSession, log: DeltaLog, statement: WriteStatement) -> WriteStatement:
-    """The statement, whose range is the same for the rows written and for those deleted."""
+    """The statement with current-time functions fixed, so that the range is the same for rows written and rows deleted."""
     if statement.replace_where is None:
         return statement
     time = StatementTime(spark, lambda: log.refresh().schema.names if log.exists() else ())
@@ -181,7 +181,7 @@ def write_steps(run: WriteRun) -> Steps[Snapshot | None, StagedWrite]:
 
 def _stage(run: WriteRun, snapshot: Snapshot | None, conflicts: Conflicts) -> StagedWrite:
     """Compute the rows for a version, write and check them."""
-    run.areas.close()  # a source that reads the table's directory must not find what an earlier attempt has staged
+    run.areas.close()  # a source that reads the table's directory must not find files staged by an earlier attempt
     log, statement = run.log, run.statement
     reads = TargetReads(spark=run.spark, snapshot=snapshot, is_retry=bool(conflicts))
     source = open_source(run.spark, statement.source, target=snapshot) if run.load is None else run.load.open(run.spark)
@@ -200,7 +200,7 @@ def _stage(run: WriteRun, snapshot: Snapshot | None, conflicts: Conflicts) -> St
 
 
 def _in_position(frame: DataFrame, snapshot: Snapshot | None, table: str, *, may_add: bool) -> DataFrame:
-    """The rows, with the names that the table has."""
+    """The rows with the table's column names, assigned by position."""
     if snapshot is None:
         raise TableNotFoundError(table=table)
     return named_by_position(frame, snapshot.schema, table=table, may_add=may_add)
@@ -209,13 +209,13 @@ def _in_position(frame: DataFrame, snapshot: Snapshot | None, table: str, *, may
 def _after_conflict(
     mode: WriteMode, staged: StagedWrite, conflict: WriteConflict, newest: Snapshot | None
 ) -> StagedWrite | None:
-    """The staged rows, where they are right for the newest version too; None where they have to be computed anew.
+    """The staged rows, if they are also valid for the newest version; None if they must be computed again.
 
-    That is where they were computed from the table itself, where a concurrent commit has given their numbers, and where one has
-    created the table with another definition.
+    That is the case if they were computed from the table itself, if a concurrent commit has assigned the same identity values,
+    or if one has created the table with another definition.
 
     Raises:
-        CommitConflictError: The table was redefined.
+        CommitConflictError: The table's definition was changed.
         TableExistsError: The statement was to create the table.
     """
     if isinstance(conflict, TableExistsError) and (mode is WriteMode.CREATE or newest is None):
@@ -231,13 +231,13 @@ def _after_conflict(
 
 
 def _check_range(run: WriteRun, target: Target) -> None:
-    """Return if the replaced range fits the table, before any row is computed."""
+    """Return if the replaced range fits the table; checked before any row is computed."""
     if run.statement.replace_where is not None and target.snapshot is not None:
         range_of(run.spark, target.snapshot, run.statement.replace_where)
 
 
 def _write_rows(run: WriteRun, target: Target, frame: DataFrame, staging: StagingArea) -> StagedRows:
-    """The rows in their files, each of them inside the range that it is to replace.
+    """Write the rows to files; each row must be inside of the range that it replaces.
 
     Spark: ``DELTA_REPLACE_WHERE_MISMATCH``.
     """
@@ -266,10 +266,10 @@ def _check_expectations(run: WriteRun, target: Target, staged: StagedRows, sourc
 
 
 def _commit(run: WriteRun, snapshot: Snapshot | None, staged: StagedWrite, conflicts: Conflicts) -> OperationResult:
-    """Plan what the staged rows replace in this version, and commit both."""
-    del snapshot  # that of the target
+    """Determine what the staged rows replace in this version, and commit both."""
+    del snapshot  # the target's snapshot is used instead
     log, statement, target, rows = run.log, run.statement, staged.target, staged.rows
-    with StagingArea(log.store) as aside:  # what the replacement writes belongs to this attempt only
+    with StagingArea(log.store) as aside:  # files of the replacement belong to this attempt only
         transaction = target.begin(log)
         staged.reads.record(transaction)
         replaced = plan_replacement(run.spark, log, statement, transaction, new_files=rows.adds, staging=aside)
@@ -306,7 +306,7 @@ def _commit(run: WriteRun, snapshot: Snapshot | None, staged: StagedWrite, confl
 
 
 def _write_changes(run: WriteRun, target: Target, rows: StagedRows, replaced: ReplacedFiles, aside: StagingArea) -> pa.Table:
-    """The change data files (``CHANGE_FILE``): if the replacement has any, the new rows need some too."""
+    """Write change data files (``CHANGE_FILE``) for the new rows; needed if the replacement has some."""
     deleted = NO_CHANGES if replaced.rewritten is None else replaced.rewritten.changes
     if not len(deleted):
         return NO_CHANGES

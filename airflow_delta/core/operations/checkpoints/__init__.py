@@ -1,4 +1,4 @@
-"""Writing checkpoints, of each kind in the protocol."""
+"""Writing checkpoints of every kind in the protocol."""
 
 from airflow_delta.core.operations.checkpoints.checkpoint_writer import CheckpointResult, checkpoint, write_checkpoint
 from airflow_delta.core.operations.checkpoints.layout import CheckpointKind

@@ -1,4 +1,4 @@
-"""Writing a version of the table as a checkpoint: its kind, and the hint that leads readers to it.
+"""Writes a version of the table as a checkpoint, and the hint ``_last_checkpoint`` that points to it.
 
 Protocol: PROTOCOL.md, "Checkpoints", "Last Checkpoint File".
 """
@@ -34,14 +34,14 @@ _LEAST_PARTS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointResult:
-    """What was written.
+    """A checkpoint that was written.
 
     Attributes:
-        path: The file, the manifest, or the first part; a path below the table's root.
-        actions: Rows of all files.
-        files: Live files among them.
-        table_size: Bytes of the live files.
-        bytes: Length of all files.
+        path: Path of the single file, the manifest, or the first part, below the table's root.
+        actions: Number of actions (rows) in all of its files.
+        files: Number of live files among them.
+        table_size: Size of the live files, in bytes.
+        bytes: Size of all files of the checkpoint, in bytes.
     """
 
     version: int
@@ -54,10 +54,10 @@ class CheckpointResult:
 
 
 def checkpoint(log: TableLog, version: int | None = None, *, kind: CheckpointKind | str | None = None) -> CheckpointResult:
-    """Write the checkpoint of a version, the latest one when None; see ``write_checkpoint``.
+    """Write the checkpoint of a version, the latest when None; see ``write_checkpoint``.
 
     Raises:
-        InvalidStatementError: The table does not allow this kind, or protects its checkpoints before a later version.
+        InvalidStatementError: The table does not allow this kind, or the version is one whose checkpoints are protected.
         As ``DeltaLog.snapshot`` and ``write_checkpoint``.
     """
     latest = log.refresh()
@@ -76,20 +76,20 @@ def write_checkpoint(
 ) -> CheckpointResult:
     """Write the checkpoint of ``snapshot`` and point ``_last_checkpoint`` to it.
 
-    Removed files and the progress of applications are left out when the table's properties no longer require them. Writers
-    that do the same at the same time do no harm: either file says the same.
+    Expired tombstones and application transactions are left out, as the table's properties say. Several writers may do this at
+    once: they write the same content.
 
     Args:
         snapshot: The version to write.
         now: Milliseconds since the epoch.
-        kind: None is what the table's ``delta.checkpointPolicy`` requires. One in parts is only written when it is requested:
-            the protocol advises against it.
-        rows_of_part: Actions in a part, about.
+        kind: None uses the kind that ``delta.checkpointPolicy`` requires. A multi-part checkpoint is only written on request,
+            as the protocol advises against it.
+        rows_of_part: Approximate number of actions in a part.
 
     Raises:
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         InvalidStatementError: The table does not allow this kind, or the kind is unknown.
-        CorruptLogError: The log does not contain the files.
+        CorruptLogError: The log does not contain the live files.
         As ``publish_ratified``.
     """
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)

@@ -1,6 +1,6 @@
-"""The columns of a checkpoint: one struct for each kind of action, its fields under the names of the log.
+"""The columns of a checkpoint: one struct for each kind of action, with the field names of the log.
 
-All is nullable: a row holds one action, and null for the others.
+All columns are nullable: a row holds one action, and NULL in the other columns.
 
 Protocol: PROTOCOL.md, "Checkpoints", "Checkpoint Schema".
 """
@@ -44,18 +44,18 @@ SIDECAR = pa.struct(
 )
 
 TOMBSTONE = pa.schema([field for field in REMOVE_FILE if field.name not in {"stats", "tags"}])
-"""Columns of removed files in a checkpoint."""
+"""Columns of tombstones in a checkpoint."""
 
 
 def log_type(fields: pa.Schema | pa.StructType) -> pa.StructType:
-    """The columns of files under the names of the log."""
+    """The file columns as a struct with the field names of the log."""
     return pa.struct(
         [(log_name(field.name), log_type(field.type) if pa.types.is_struct(field.type) else field.type) for field in fields]
     )
 
 
 def file_columns_of(metadata: Metadata, parsed: ParsedColumns) -> pa.Schema:
-    """The columns ``add`` and ``remove``: statistics as JSON and as columns as far as the table's properties require them."""
+    """Columns of ``add`` and ``remove``; statistics as JSON, as typed columns, or both, as the table's properties say."""
     add = [field for field in log_type(ADD_FILE) if field.name != "stats" or writes_json(metadata.configuration)]
     add += [
         pa.field(name, kind)
@@ -66,11 +66,11 @@ def file_columns_of(metadata: Metadata, parsed: ParsedColumns) -> pa.Schema:
 
 
 def checkpoint_columns(files: pa.Schema) -> pa.Schema:
-    """The columns of a checkpoint that holds its files itself, in Delta-Spark's order."""
+    """The columns of a checkpoint that contains its file actions, in Delta Spark's order."""
     return pa.schema([("txn", TRANSACTION), *files, ("metaData", METADATA), ("protocol", PROTOCOL), ("domainMetadata", DOMAIN)])
 
 
 def manifest_columns() -> pa.Schema:
-    """The columns of a v2 checkpoint whose files are in sidecars: those of all actions, as Delta Spark looks for each."""
+    """The columns of a v2 checkpoint with sidecars: those of every action, as Delta Spark expects each of them."""
     files = pa.schema([("add", log_type(ADD_FILE)), ("remove", log_type(REMOVE_FILE))])
     return pa.schema([*checkpoint_columns(files), ("checkpointMetadata", CHECKPOINT_METADATA), ("sidecar", SIDECAR)])

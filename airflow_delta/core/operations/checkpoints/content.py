@@ -1,4 +1,4 @@
-"""The content of a checkpoint, in pieces: never the whole state as Python objects, never more than one piece of it rendered.
+"""The content of a checkpoint, in pieces: the whole state is never held as Python objects, and only one piece is rendered.
 
 Protocol: PROTOCOL.md, "Checkpoints", "Action Reconciliation".
 """
@@ -23,18 +23,18 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.table_properties import deleted_file_retention, transaction_retention
 
 ROWS_OF_GROUP = 1 << 16
-"""Actions in a row group: few enough that a reader who needs one file decodes little, and that a piece takes some 30 MB."""
+"""Actions in a row group: few, so that a reader of one file decodes little, and a piece takes about 30 MB of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointContent:
-    """The actions of one version, without tombstones and applications that are remembered long enough.
+    """The actions of one version, without expired tombstones and application transactions.
 
     Attributes:
         now: Milliseconds since the epoch.
-        parsed: The typed columns beside the texts.
-        is_streamed: Whether files that are not known yet are read and forgotten piece by piece; then a checkpoint that turns
-            out to be broken is not made up for by an older one.
+        parsed: The typed columns (``stats_parsed`` and others).
+        is_streamed: Whether files that are not cached are read piece by piece and not kept; a checkpoint that turns out to be
+            broken is then not replaced by an older one.
     """
 
     snapshot: Snapshot
@@ -49,7 +49,7 @@ class CheckpointContent:
 
     @property
     def codec(self) -> str:
-        """How its files are compressed, as Arrow names it."""
+        """The compression codec of its files, as Arrow names it."""
         return codec_for_arrow(self.snapshot.metadata.configuration)
 
     @property
@@ -59,16 +59,16 @@ class CheckpointContent:
 
     @property
     def all_columns(self) -> pa.Schema:
-        """The columns of a checkpoint in which everything is."""
+        """The columns of a checkpoint that contains all actions itself."""
         return checkpoint_columns(self.file_columns)
 
     @property
     def rows(self) -> int:
-        """File actions; tombstones that are left out are counted too."""
+        """Number of file actions; counts expired tombstones, too, although they are left out."""
         return len(self.snapshot.files(columns=["path"])) + len(self.snapshot.tombstones())
 
     def non_file_actions(self) -> list[dict[str, Any]]:
-        """All but the file actions, as objects with one member, as a line of a commit has it."""
+        """All actions except file actions, as objects with one member, like a line of a commit file."""
         snapshot = self.snapshot
         return [
             {"protocol": snapshot.protocol.to_json()},
@@ -78,7 +78,7 @@ class CheckpointContent:
         ]
 
     def file_actions(self) -> Iterator[pa.Table]:
-        """The file actions in pieces of one row group each, columns ``file_columns``: live files, then tombstones."""
+        """The file actions in pieces of one row group, columns ``file_columns``: first live files, then tombstones."""
         yield from _ahead(_regrouped(self._adds()))
         yield from _regrouped(self._removes())
 
@@ -107,7 +107,7 @@ class CheckpointContent:
         members = {log_name(name): files[name] for name in columns.names}
         if action == "add":
             members["partitionValues"] = with_exact_keys(pa.chunked_array([files["partition_values"]]), self._keys).chunk(0)
-        members["dataChange"] = pa.repeat(pa.scalar(False), files.num_rows)  # a checkpoint states, it changes nothing
+        members["dataChange"] = pa.repeat(pa.scalar(False), files.num_rows)  # file actions in a checkpoint never change data
         schema = self.file_columns
         kind = schema.field(action).type
         if kind.get_field_index(PARTITION_VALUES) >= 0:
@@ -130,7 +130,7 @@ def _struct(columns: list[pa.Array], kind: pa.StructType, mask: pa.Array | None 
 
 
 def _regrouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows in pieces of ``ROWS_OF_GROUP``, the last one of the rest."""
+    """The same rows in pieces of ``ROWS_OF_GROUP`` rows; the last piece may be smaller."""
     pending: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -146,7 +146,7 @@ def _regrouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _ahead(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same pieces, each made by another thread while the one before is used."""
+    """The same pieces, each computed by another thread while the previous one is in use."""
     with ThreadPoolExecutor(1) as maker:
         upcoming = maker.submit(next, pieces, None)
         while piece := upcoming.result():
@@ -155,18 +155,18 @@ def _ahead(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def rows_of(actions: Iterable[dict[str, Any]], columns: pa.Schema) -> pa.Table:
-    """Actions, each an object with one member, as rows of these columns."""
+    """Actions, each as an object with one member, as rows of these columns."""
     return pa.Table.from_pylist(
         [{name: _with_map_items(value) for name, value in action.items()} for action in actions], columns
     )
 
 
 def _with_map_items(document: dict[str, Any]) -> dict[str, Any]:
-    """The object with its free-keyed members as Arrow takes them."""
+    """The object, with its maps in the form that Arrow accepts."""
     document = dict(document)
     if "format" in document:
         document["format"] = {**document["format"], "options": list(document["format"]["options"].items())}
     for key in ("configuration", "tags"):
-        if isinstance(document.get(key), dict):  # the configuration of a domain is a text
+        if isinstance(document.get(key), dict):  # the configuration of a domain is text, not a map
             document[key] = list(document[key].items())
     return document

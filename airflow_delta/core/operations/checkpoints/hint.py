@@ -1,4 +1,4 @@
-"""Writing ``_last_checkpoint``, the hint that leads readers to a checkpoint.
+"""Writes ``_last_checkpoint``, the hint that points readers to a checkpoint.
 
 Protocol: PROTOCOL.md, "Last Checkpoint File".
 """
@@ -16,10 +16,10 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 def point_to(store: LogStore, hint: dict[str, Any]) -> None:
-    """Lead readers to the checkpoint of ``hint["version"]``, unless they are led to a newer one already.
+    """Point readers to the checkpoint of ``hint["version"]``, unless the hint already names a newer one.
 
-    A version with checkpoints of another number of files, too, gets no hint: Delta Kernel takes any of them, and refuses the
-    table where the hint means another one.
+    A version that also has a checkpoint with another number of files gets no hint, and loses an existing one: Delta Kernel may
+    pick either checkpoint, and rejects the table if the hint describes the other.
     """
     version, hinted = hint["version"], hinted_version(store)
     if (hinted or 0) > version:
@@ -33,5 +33,5 @@ def point_to(store: LogStore, hint: dict[str, Any]) -> None:
 
 
 def _numbers_of_files(store: LogStore, version: int) -> int:
-    """How many different numbers of files the checkpoints of the version have."""
+    """How many different file counts the checkpoints of this version have."""
     return len({len(checkpoint.files) for checkpoint in list_log(store, version).checkpoints if checkpoint.version == version})

@@ -1,4 +1,4 @@
-"""The layout of a checkpoint in files: one, several parts, or a manifest with sidecars.
+"""How a checkpoint is split into files: one file, several parts, or a manifest with sidecars.
 
 Protocol: PROTOCOL.md, "Checkpoint Specs", "Checkpoint Naming Scheme".
 """
@@ -26,7 +26,7 @@ from airflow_delta.core.schema import schema_json, struct_from_arrow
 
 _GROUPS_OF_SIDECAR = 2
 _MOST_IN_HINT = 30
-# Texts that hardly repeat are not worth a dictionary, and a dictionary of them would be given up half way.
+# Only columns whose texts repeat: for the others, Parquet's writer would build a dictionary and give it up half way.
 _WITH_DICTIONARY = [
     *(f"add.{name}.key_value.{part}" for name in ("partitionValues", "tags") for part in ("key", "value")),
     "add.clusteringProvider",
@@ -35,7 +35,7 @@ _WITH_DICTIONARY = [
 
 
 class CheckpointKind(StrEnum):
-    """The ways to write a checkpoint; a v2 one has its manifest in JSON or in Parquet."""
+    """The kinds of checkpoints; the manifest of a v2 checkpoint is JSON or Parquet."""
 
     CLASSIC = "classic"
     MULTI_PART = "multi-part"
@@ -44,21 +44,21 @@ class CheckpointKind(StrEnum):
 
     @property
     def is_v2(self) -> bool:
-        """Whether the table needs the feature ``v2Checkpoint``."""
+        """Whether the kind requires the table feature ``v2Checkpoint``."""
         return self in (CheckpointKind.V2_JSON, CheckpointKind.V2_PARQUET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was written.
+    """A checkpoint that was written.
 
     Attributes:
-        path: The file, the manifest, or the first part; a path below the table's root.
-        actions: Rows of all files.
-        files: Live files among them.
-        table_size: Bytes of the live files.
-        size: Bytes of all files of the checkpoint.
-        hint: Further members of ``_last_checkpoint``.
+        path: Path of the single file, the manifest, or the first part, below the table's root.
+        actions: Number of actions (rows) in all of its files.
+        files: Number of live files among them.
+        table_size: Size of the live files, in bytes.
+        size: Size of all files of the checkpoint, in bytes.
+        hint: Additional members of ``_last_checkpoint``.
     """
 
     path: str
@@ -70,15 +70,15 @@ class Written:
 
 
 def write_classic(content: CheckpointContent) -> Written:
-    """Everything in one Parquet file."""
+    """Write all actions to one Parquet file."""
     return _write_parquet(content, checkpoint_path(content.snapshot.version), content.all_columns, _rows(content))
 
 
 def write_parts(content: CheckpointContent, parts: int) -> Written:
-    """Everything in Parquet files that are a checkpoint only together; a file decides alone in which part its action is."""
+    """Write a multi-part checkpoint; the part of a file action depends only on its path and deletion vector."""
     version, columns = content.snapshot.version, content.all_columns
     paths = [checkpoint_part_path(version, part + 1, parts) for part in range(parts)]
-    with ExitStack() as streams:  # an error leaves no part
+    with ExitStack() as streams:  # after an error, no part is left
         files = [streams.enter_context(_writing(content, path, columns)) for path in paths]
         for piece in _rows(content):
             numbers = _part_numbers(piece, parts)
@@ -95,7 +95,7 @@ def write_parts(content: CheckpointContent, parts: int) -> Written:
 
 
 def _rows(content: CheckpointContent) -> Iterator[pa.Table]:
-    """All actions, columns of a checkpoint that holds everything itself, in pieces of a row group each."""
+    """All actions in the columns of a checkpoint that contains them itself, one row group at a time."""
     columns = content.all_columns
     yield rows_of(content.non_file_actions(), columns)
     for piece in content.file_actions():
@@ -119,7 +119,7 @@ def _part_numbers(piece: pa.Table, parts: int) -> pa.Array:
 
 
 def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
-    """The file actions in sidecars, everything else in a manifest that names them; the manifest comes last."""
+    """Write file actions to sidecars, and all other actions to a manifest that lists the sidecars; the manifest is last."""
     sidecars: list[tuple[str, Written]] = []
     pieces = content.file_actions()
     while group := list(islice(pieces, _GROUPS_OF_SIDECAR)):
@@ -170,14 +170,14 @@ def _write_parquet(content: CheckpointContent, path: str, columns: pa.Schema, pi
 
 
 class _File:
-    """A Parquet file that is being written, and what is in it."""
+    """A Parquet file while it is written, with its totals."""
 
     def __init__(self, writer: pq.ParquetWriter) -> None:
         self._writer = writer
         self.actions = self.files = self.table_size = self.size = 0
 
     def write(self, piece: pa.Table) -> None:
-        """Add a row group; of no rows none."""
+        """Append a row group; nothing for an empty piece."""
         if not len(piece):
             return
         self._writer.write_table(piece, row_group_size=len(piece))
@@ -189,7 +189,7 @@ class _File:
 
 @contextmanager
 def _writing(content: CheckpointContent, path: str, columns: pa.Schema) -> Iterator[_File]:
-    """A file that is there, whole, when the ``with`` ends without an error."""
+    """A file that becomes visible, complete, when the ``with`` block ends without an error."""
     options = {"store_schema": False, "use_dictionary": _WITH_DICTIONARY, "compression": content.codec}
     with content.snapshot.store.open_output(path) as stream:
         with pq.ParquetWriter(stream, columns, **options) as writer:

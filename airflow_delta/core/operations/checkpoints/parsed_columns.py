@@ -1,6 +1,6 @@
-"""Partition values and statistics as typed columns, so that readers need not parse texts and Parquet can skip row groups.
+"""Partition values and statistics as typed columns, so that readers parse no text and Parquet can skip row groups.
 
-Names are physical. A text that is not a value of its type becomes null, as in Spark; the text itself stays beside it.
+Names are physical. A text that is not a value of its type becomes NULL, as in Spark; the text column remains, too.
 
 Protocol: PROTOCOL.md, "Checkpoints" (``partitionValues_parsed``, ``stats_parsed``), "Per-file Statistics".
 """
@@ -37,13 +37,13 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedColumns:
-    """Which typed columns the checkpoints of a table hold.
+    """The typed columns in a table's checkpoints.
 
     Attributes:
-        partitions: The partition columns; none where the table wants no typed columns.
-        bounds: Type of each column that has a minimum and a maximum, by physical path.
-        counted: Physical paths of the columns whose nulls are counted; None where the table wants no such statistics.
-        tight_bounds: Whether files say if their bounds are exact.
+        partitions: The partition columns; empty if the table has no typed columns in checkpoints.
+        bounds: Type of each column with minimum and maximum, by physical path.
+        counted: Physical paths of the columns whose NULLs are counted; None without typed statistics.
+        tight_bounds: Whether files record if their bounds are exact.
     """
 
     partitions: tuple[StructField, ...]
@@ -53,9 +53,9 @@ class ParsedColumns:
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> ParsedColumns:
-        """As the table's properties require: all where ``delta.checkpoint.writeStatsAsStruct`` is true, otherwise none.
+        """As the table's properties require: all if ``delta.checkpoint.writeStatsAsStruct`` is true, otherwise none.
 
-        Where nothing is said of it, they come in the place of texts that are not wanted: else the statistics would be lost.
+        If that property is not set, they are written when JSON statistics are disabled: the statistics would be lost otherwise.
         """
         schema, metadata = snapshot.schema, snapshot.metadata
         requested = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "").strip().lower()
@@ -74,13 +74,13 @@ class ParsedColumns:
 
     @property
     def partition_values(self) -> pa.StructType | None:
-        """Type of ``partitionValues_parsed``; None where there are none."""
+        """Type of ``partitionValues_parsed``; None if it is not written."""
         fields = [(physical_name(field), arrow_type(field.type)) for field in self.partitions]
         return pa.struct(fields) if fields else None
 
     @property
     def statistics(self) -> pa.StructType | None:
-        """Type of ``stats_parsed``; None where the table does not want it."""
+        """Type of ``stats_parsed``; None if it is not written."""
         return None if self.counted is None else self._statistics_of(arrow_type)
 
     def _statistics_of(self, arrow: Callable[[DataType], pa.DataType]) -> pa.StructType:
@@ -92,7 +92,7 @@ class ParsedColumns:
             ("nullCount", nested_type(dict.fromkeys(self.counted or (), pa.int64()))),
             ("tightBounds", pa.bool_() if self.tight_bounds else None),
         ]
-        # Parquet has no struct without members: a table may have no column with bounds, or none at all
+        # Parquet has no struct without fields; a table may have no column with bounds, or no column at all.
         return pa.struct([(name, kind) for name, kind in members if kind is not None and _has_members(kind)])
 
     def parsed_partitions(self, values: pa.MapArray) -> pa.StructArray:
@@ -102,7 +102,7 @@ class ParsedColumns:
         return pa.StructArray.from_arrays(columns, fields=list(self.partition_values or ()))
 
     def parsed_statistics(self, stats: pa.StringArray) -> pa.StructArray:
-        """``stats_parsed`` of these JSON texts; null where there is none, or none that can be read."""
+        """``stats_parsed`` of these JSON texts; NULL for a missing or unreadable text."""
         is_there = is_object(stats)
         texts = pc.if_else(is_there, stats, "{}")
         if {FLOAT, DOUBLE} & set(self.bounds.values()):
@@ -137,7 +137,7 @@ def _has_members(kind: pa.DataType) -> bool:
 
 
 def _read_structs(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """One struct per text; null where a text is not an object of this type."""
+    """One struct for each text; NULL if the text is not an object of this type."""
     schema = pa.schema(kind)
     pieces = parse_leniently(
         texts,
@@ -152,7 +152,7 @@ def _typed(texts: pa.StringArray, kind: DataType) -> pa.Array:
 
 
 def _struct_of(values: pa.Array, wanted: Any, mask: pa.Array | None = None) -> pa.Array:
-    """The values with texts of dates and times parsed."""
+    """The values converted to the wanted type, with texts of dates and timestamps parsed."""
     if not pa.types.is_struct(wanted):
         return values if values.type == wanted else _typed(values, _type_of_text(wanted))
     children: Iterable[pa.Array] = values.flatten()

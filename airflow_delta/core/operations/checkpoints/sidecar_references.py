@@ -1,4 +1,4 @@
-"""Which sidecars checkpoints name.
+"""The sidecars that checkpoints reference.
 
 Protocol: PROTOCOL.md, "Sidecar File Information".
 """
@@ -17,10 +17,10 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 def sidecars_of(store: LogStore, checkpoints: Iterable[str]) -> Iterator[str]:
-    """Paths below the table's root of the sidecars that these files of checkpoints name.
+    """Paths, below the table's root, of the sidecars that these checkpoint files reference.
 
     Raises:
-        CorruptLogError: A file is unreadable.
+        CorruptLogError: A checkpoint file is unreadable.
     """
     for path in checkpoints:
         with corrupt_log_errors(store.table_uri, path):

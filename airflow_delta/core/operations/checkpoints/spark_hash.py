@@ -1,7 +1,7 @@
-"""Spark's hash of texts, by which the actions of a multi-part checkpoint are spread over its parts.
+"""Spark's hash of strings, which assigns the actions of a multi-part checkpoint to its parts.
 
-It is Murmur3 (x86, 32 bits) with the seed 42, but for the last one to three bytes, of which each is mixed in like a word.
-PROTOCOL.md requests it in "Multi-part checkpoint": so writers that race put the same actions into the same part.
+It is Murmur3 (x86, 32 bits) with seed 42, except that each of the last one to three bytes is mixed in like a whole word.
+PROTOCOL.md requires it in "Multi-part checkpoint", so that concurrent writers put the same actions into the same part.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _WORD = 4
 
 
 def part_numbers(paths: pa.Array, deletion_vectors: pa.Array, parts: int) -> pa.Array:
-    """For each file the number of its part, from 0.
+    """The part of each file action, counted from 0.
 
     Args:
-        paths: Paths as in the log; null for an action that is about no file.
-        deletion_vectors: Unique ids of the deletion vectors; null where a file has none.
+        paths: Paths as in the log; null for an action that is not about a file.
+        deletion_vectors: Unique ids of the deletion vectors; null for a file without one.
         parts: Number of parts.
     """
     seeds = pa.repeat(pa.scalar(SEED, pa.uint32()), len(paths))
@@ -28,7 +28,7 @@ def part_numbers(paths: pa.Array, deletion_vectors: pa.Array, parts: int) -> pa.
 
 
 def spark_hash(texts: pa.Array, seeds: pa.Array) -> pa.Array:
-    """The hash of each text (UInt32), its seed where the text is null."""
+    """The hash of each text (uint32); a null text returns its seed."""
     data = texts.cast(pa.binary())
     sizes = pc.fill_null(pc.binary_length(data), 0)
     longest = pc.max(sizes).as_py() or 0
@@ -44,7 +44,7 @@ def spark_hash(texts: pa.Array, seeds: pa.Array) -> pa.Array:
 
 
 def _mixed(hashes: pa.Array, data: pa.Array, where: pa.Array, start: int, stop: int | None) -> pa.Array:
-    """The hashes, where it says so with these bytes of the text mixed in: a little-endian word, or one signed byte."""
+    """The hashes, with these bytes of the text mixed in where ``where`` is true: a little-endian word, or one signed byte."""
     if not pc.any(where).as_py():
         return hashes
     piece = pc.binary_slice(data.filter(where), start, stop)
@@ -63,7 +63,7 @@ def _finished(hashes: pa.Array, sizes: pa.Array) -> pa.Array:
 
 
 def _times(values: pa.Array, factor: int) -> pa.Array:
-    return pc.multiply(values, pa.scalar(factor, pa.uint32()))  # overflows wrap around
+    return pc.multiply(values, pa.scalar(factor, pa.uint32()))  # overflow wraps around, as intended
 
 
 def _rotated(values: pa.Array, bits: int) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Iceberg's metadata beside Delta's log (UniForm), written by pyiceberg, which is imported only where a table asks for it."""
+"""Iceberg metadata beside Delta's log (UniForm), written by pyiceberg, which is only imported for tables that need it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from airflow_delta.core.operations.iceberg.conversion_result import IcebergConve
 from airflow_delta.core.operations.table_log import TableLog
 
 ICEBERG_KEY: Final = "iceberg"
-"""Key of a conversion in what a result says of the work behind a commit."""
+"""Key of a conversion in what a result reports of post-commit work."""
 
 
 def write_iceberg_metadata(
     log: TableLog, *, version: int, timestamp: int, metadata: Metadata, actions: CommitActions | None = None
 ) -> IcebergConversion:
-    """Write Iceberg's metadata of a version, unless a conversion has come as far.
+    """Write Iceberg metadata of a version, unless this or a later version was converted already.
 
     Args:
         log: The table.
         version: The version.
-        timestamp: Of its commit, milliseconds since the epoch.
-        metadata: The table's, as of this version.
-        actions: Of its commit, where they are at hand: then nothing is read that the last conversion knew.
+        timestamp: Time of its commit, in milliseconds since the epoch.
+        metadata: The table's metadata at this version.
+        actions: The actions of its commit, if available: they avoid reading what the last conversion already knew.
 
     Raises:
-        IcebergConversionError: pyiceberg is not installed; or Iceberg's metadata cannot say what the table holds.
+        IcebergConversionError: pyiceberg is not installed, or Iceberg metadata cannot represent the table.
         As ``conversion.convert``.
     """
     try:

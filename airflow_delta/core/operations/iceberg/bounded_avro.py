@@ -1,4 +1,4 @@
-"""Avro files that anybody may have written: what reading them would take is known before pyiceberg reads them.
+"""Checks untrusted Avro files: determines the cost of reading one before pyiceberg reads it.
 
 Specification: https://avro.apache.org/docs/1.12.0/specification/, "Object Container Files".
 """
@@ -14,25 +14,25 @@ from pyiceberg.avro.file import META_SCHEMA, AvroFileHeader
 from pyiceberg.avro.resolver import construct_reader
 
 MOST_BYTES: Final = 64 << 20
-"""Of a file: ten thousand files of a table, with their bounds, take a tenth of it."""
+"""Most bytes of a file; ten thousand data files with their bounds take a tenth of this."""
 
 MOST_INFLATED: Final = 256 << 20
-"""Of all blocks of a file together."""
+"""Most bytes of all blocks of a file together, decompressed."""
 
-_SYNC_BYTES = 16  # behind each block
+_SYNC_BYTES = 16  # sync marker after each block
 _RAW_DEFLATE = -15
 _CODECS = {None, "null", "deflate"}
 
 
 def check_bounded(content: bytes) -> None:
-    """Return if the file is an Avro file that can be read in bounded memory and time.
+    """Return if this is an Avro file that can be read in bounded memory and time.
 
     Args:
-        content: All of it.
+        content: The whole file.
 
     Raises:
-        ValueError: It would take more than ``MOST_INFLATED``, or it is not what is written here.
-        EOFError: It ends too early.
+        ValueError: It would take more than ``MOST_INFLATED`` bytes, or has a form that this package does not write.
+        EOFError: The file is truncated.
     """
     decoder = new_decoder(content)
     header: AvroFileHeader = construct_reader(META_SCHEMA, {-1: AvroFileHeader}).read(decoder)

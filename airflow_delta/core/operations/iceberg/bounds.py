@@ -1,7 +1,7 @@
-"""Bounds of columns for Iceberg's readers, so that they open only the files that a filter leaves: from Delta's statistics.
+"""Column bounds for Iceberg readers, from Delta's statistics, so that they open only files that a filter cannot exclude.
 
-Delta's statistics are bounds, not values: texts are cut, times are cut to the millisecond. Iceberg's are bounds too, but some
-of its readers take them for least and greatest values; see ``NOT_EXACT``.
+Delta's statistics are bounds, not exact values: strings are truncated, and timestamps are cut to milliseconds. Iceberg's are
+bounds, too, but some of its readers take them for exact minima and maxima; see ``NOT_EXACT``.
 Specification: https://iceberg.apache.org/spec/, "Manifests", ``lower_bounds``; "Appendix D: Single-value serialization".
 """
 
@@ -21,27 +21,27 @@ from airflow_delta.core.schema import DecimalType, StructType, field_id
 from airflow_delta.core.schema.data_types import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType
 
 MOST_COLUMNS: Final = 32
-"""Columns that have bounds, as many as Delta's writers count by default."""
+"""Columns that have bounds, as many as Delta collects statistics for by default."""
 
 NOT_EXACT: Final = {"write.metadata.metrics.default": "counts"}
-"""Properties of the table by which no reader answers ``min`` and ``max`` from the bounds."""
+"""Table properties that keep readers from answering ``min`` and ``max`` from the bounds."""
 
 _FOUR_BYTES = {BYTE, SHORT, INTEGER, DATE}
 _EIGHT_BYTES = {LONG, TIMESTAMP, TIMESTAMP_NTZ}
-_MOST_DIGITS = 15  # more of a decimal went through a double with some writers
+_MOST_DIGITS = 15  # more digits of a decimal may have been rounded by writers that convert to double
 _MOST_TEXT = 256
-"""Bytes of a text; longer ones, which only other writers leave whole, are no bounds here."""
+"""Bytes of a string; longer ones, which only other writers leave uncut, are not used as bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBounds:
-    """What is known about the columns of one file, by their ids.
+    """Column statistics of one file, by column id.
 
     Attributes:
-        lower: No value is less.
-        upper: No value is greater.
-        nulls: How many values are NULL, where that is none or all.
-        values: How many values there are, of columns that are NULL everywhere.
+        lower: Lower bounds: no value is less.
+        upper: Upper bounds: no value is greater.
+        nulls: Number of NULLs, where either none or all values are NULL.
+        values: Number of values, for columns that are all NULL.
     """
 
     lower: dict[int, bytes] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class FileBounds:
 
 
 def bounded_columns(schema: StructType, partition_columns: Iterable[str]) -> dict[Column, tuple[int, DataType]]:
-    """The columns of which bounds are written, with their ids and types: those of structs too, the first ``MOST_COLUMNS``."""
+    """The columns with bounds, with their ids and types: the first ``MOST_COLUMNS``, including fields of structs."""
     found = dict(_leaves(schema.without(tuple(partition_columns)), ()))
     return dict(list(found.items())[:MOST_COLUMNS])
 
@@ -66,7 +66,7 @@ def _leaves(schema: StructType, above: tuple[str, ...]) -> Iterator[tuple[Column
 
 
 def _has_bounds(kind: DataType) -> bool:
-    """Whether the order of the values is that of Iceberg for all readers. Floats are left out: readers differ on NaN and -0."""
+    """Whether all Iceberg readers order the type's values alike; not floats, as readers differ on NaN and -0."""
     if isinstance(kind, DecimalType):
         return kind.precision <= _MOST_DIGITS
     return kind == STRING or kind in _FOUR_BYTES or kind in _EIGHT_BYTES
@@ -78,10 +78,10 @@ def bounds_of_files(
     """The bounds of each file.
 
     Args:
-        stats: JSON texts as in the log.
-        records: Rows of each file.
-        schema: The table's.
-        columns: As of ``bounded_columns``.
+        stats: Statistics as JSON texts, as in the log.
+        records: Number of rows in each file.
+        schema: The table's schema.
+        columns: As ``bounded_columns`` returns them.
     """
     made = [FileBounds() for _ in records]
     known = file_statistics(stats, schema, columns).columns
@@ -117,11 +117,11 @@ def _serialized(values: pa.Array | pa.ChunkedArray, kind: DataType) -> list[byte
         return texts
     integer, width = (pa.int32(), 4) if kind in _FOUR_BYTES else (pa.int64(), 8)
     integers = array.cast(integer).view(pa.binary(width))
-    found: list[bytes | None] = integers.to_pylist()  # the least significant byte first, as Arrow has it on all its platforms
+    found: list[bytes | None] = integers.to_pylist()  # little-endian, as in Arrow on every platform
     return found
 
 
 def _unscaled(value: Decimal, scale: int) -> bytes:
-    """Two's complement of the digits, the most significant byte first, in as few bytes as possible."""
+    """The unscaled value as big-endian two's complement, in as few bytes as possible."""
     number = int(value.scaleb(scale))
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)

@@ -1,4 +1,4 @@
-"""What a conversion has to say that the last one did not: the files that came and went."""
+"""The files added and removed since the last conversion."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 
 CONVERTED_FILE: Final = ("path", "partition_values", "size", "deletion_vector", NUM_RECORDS.name)
-"""What is needed of a file, as ``Snapshot.files`` names it."""
+"""Columns that a conversion needs of a file, named as in ``Snapshot.files``."""
 
 MOST_WITH_BOUNDS: Final = 200_000
-"""Files whose statistics are read from the log at once; they take more memory than all the rest."""
+"""Most files whose statistics are read at once; statistics need more memory than all other columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChangedFiles:
-    """The files that came and went.
+    """The files that were added and removed.
 
     Attributes:
-        added: Columns ``CONVERTED_FILE``, and their statistics unless they are very many.
-        removed: Paths as in the log; those of added files too, where the log may have named them before.
-        changes_data: Whether rows came or went, rather than moved.
+        added: Columns ``CONVERTED_FILE``, and statistics unless there are too many files.
+        removed: Paths as in the log; also those of added files that may have been live before.
+        changes_data: Whether rows were added or removed, rather than only moved.
     """
 
     added: pa.Table
@@ -39,7 +39,7 @@ class ChangedFiles:
 
     @classmethod
     def of_commit(cls, actions: CommitActions) -> ChangedFiles:
-        """Those of one commit. A file that is added without data change may be there: its statistics or ids are new."""
+        """The changes of one commit. A file added without data change may be live already, with new statistics or row ids."""
         adds, removes = actions.adds, actions.removes
         moved = pc.any(pc.invert(adds["data_change"]), min_count=0).as_py()
         repeated = adds["path"].chunks if moved or len(removes) else []
@@ -49,18 +49,18 @@ class ChangedFiles:
 
     @classmethod
     def between(cls, before: Snapshot, after: Snapshot) -> ChangedFiles:
-        """Those that lead from one version of the table to a later one."""
+        """The changes from one version of the table to a later one."""
         earlier, later = (snapshot.files(columns=CONVERTED_FILE) for snapshot in (before, after))
         before_, after_ = (
             file_keys(earlier).combine_chunks(),
             file_keys(later).combine_chunks(),
-        )  # deletion vectors come by path
+        )  # deletion vectors follow by path
         stays, is_new = pc.is_in(before_, after_), pc.invert(pc.is_in(after_, before_))
         return cls(added=_with_statistics(after, later.filter(is_new)), removed=earlier["path"].filter(pc.invert(stays)))
 
     @classmethod
     def all_of(cls, snapshot: Snapshot) -> ChangedFiles:
-        """All files of the table."""
+        """All files of the table, as added."""
         files = snapshot.files(columns=CONVERTED_FILE)
         return cls(added=_with_statistics(snapshot, files), removed=pa.chunked_array([], pa.string()))
 
@@ -72,13 +72,13 @@ def _with_statistics(snapshot: Snapshot, files: pa.Table) -> pa.Table:
 
 
 def files_since(log: TableLog, version: int, last: int, actions: CommitActions | None) -> ChangedFiles | None:
-    """What changed after version ``last``; None where the log does not hold it any more.
+    """The changes after version ``last``; None if the log no longer holds them.
 
     Args:
         log: The table.
-        version: Up to this one.
+        version: The last version to include.
         last: The version that was converted last.
-        actions: Of the version, where they are at hand.
+        actions: The actions of ``version``, if available.
     """
     if actions is not None and last == version - 1:
         return ChangedFiles.of_commit(actions)

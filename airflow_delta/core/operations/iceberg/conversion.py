@@ -1,7 +1,7 @@
-"""Iceberg's metadata of a version of a Delta table: written after a commit, from where the last conversion ended.
+"""Iceberg metadata of a version of a Delta table, written after a commit, incrementally from the last conversion.
 
-The data files are shared; only what names them is written. A metadata file takes the next free number in one step, so that of
-two writers one makes it and the other looks again; one that was lost is made up for by the next.
+The data files are shared; only metadata is written. A metadata file takes the next free number atomically: of two concurrent
+writers one wins, and the other starts over. If a conversion is lost, the next one makes up for it.
 Specification: https://iceberg.apache.org/spec/, "Table Metadata", "File System Tables".
 """
 
@@ -46,13 +46,13 @@ from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.transaction.table_properties import deleted_file_retention
 
 MOST_KEPT: Final = 100
-"""Snapshots, and metadata files, that are kept at most."""
+"""Most snapshots, and most metadata files, that are kept."""
 
 _TRIES = 5
 _MOST_SNAPSHOTS = 10 * MOST_KEPT
 _MOST_MANIFESTS = 10_000
-_MOST_DIGITS = 18  # of a version
-_MOST_ID = (1 << 31) - 1_000  # Iceberg keeps the last 200 for itself
+_MOST_DIGITS = 18  # digits of a version
+_MOST_ID = (1 << 31) - 1_000  # Iceberg reserves the highest 200 ids
 _MOST_SEQUENCE = 1 << 62
 _VERSION, _TIME, _TABLE_ID = "delta-version", "delta-timestamp", "airflow_delta.table-id"
 
@@ -61,13 +61,13 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedVersion:
-    """The version of a Delta table that is to be converted.
+    """A version of a Delta table to be converted.
 
     Attributes:
-        version: Its number.
-        timestamp: Of its commit, milliseconds since the epoch.
-        metadata: The table's.
-        actions: Of its commit, where they are at hand.
+        version: Number of the version.
+        timestamp: Time of its commit, in milliseconds since the epoch.
+        metadata: The table's metadata at this version.
+        actions: The actions of its commit, if available.
     """
 
     version: int
@@ -77,14 +77,14 @@ class ConvertedVersion:
 
 
 def convert(log: TableLog, wanted: ConvertedVersion) -> IcebergConversion:
-    """Write Iceberg's metadata of this version, unless a conversion has come as far.
+    """Write Iceberg metadata of this version, unless this or a later version was converted already.
 
     Raises:
-        IcebergConversionError: Iceberg's metadata, as it is written here, cannot say what the table holds; or other writers
-            took the number each time.
+        IcebergConversionError: Iceberg metadata, as written here, cannot represent the table; or other writers took every
+            number tried.
         InvalidPartitionValueError: A partition value is not of its column's type.
-        PathOutsideTableError: The log names a file where the table may not read; Iceberg's readers would follow it.
-        OSError: The storage failed; the next commit makes up for it.
+        PathOutsideTableError: The log names a file where the table may not read, and Iceberg readers would follow it.
+        OSError: The storage failed; the conversion after the next commit makes up for it.
     """
     for _ in range(_TRIES):
         number = latest_number(log.store)
@@ -105,14 +105,14 @@ def convert(log: TableLog, wanted: ConvertedVersion) -> IcebergConversion:
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """From the metadata that is there to that of a version.
+    """One step from the existing Iceberg metadata to that of a version.
 
     Attributes:
         log: The table.
-        wanted: The version.
-        base: The metadata to go on from; None to begin anew.
-        schema: The columns then, with the id that they have there.
-        spec: The partitioning, likewise.
+        wanted: The version to convert.
+        base: The metadata to continue from; None to start over.
+        schema: The columns of the version, with their schema id in Iceberg.
+        spec: The partitioning, with its spec id.
         manifests: Writes manifests.
     """
 
@@ -130,7 +130,7 @@ class _Step:
         spec = partition_spec(columns, wanted.metadata.partition_columns, table=table)
         base = _continued(found, wanted.metadata.id, location, schema, spec)
         if base is not None and wanted.version < _version_of(base) and log.refresh().version < _version_of(base):
-            base = None  # a log that was put back to an earlier state, or a forged number
+            base = None  # the log was reset to an earlier state, or the number is forged
         if base is not None:
             same = next((each for each in base.schemas if each == schema), None)
             schema = same or iceberg_schema(columns, table=table, schema_id=1 + max(each.schema_id for each in base.schemas))
@@ -148,11 +148,11 @@ class _Step:
 
     @property
     def is_done(self) -> bool:
-        """Whether a conversion has come as far."""
+        """Whether this or a later version has been converted already."""
         return self.base is not None and _version_of(self.base) >= self.wanted.version
 
     def converted(self, number: int) -> tuple[TableMetadataV2, IcebergConversion]:
-        """The metadata that takes this number, and what it says; what it names is written, or nothing."""
+        """The metadata for this number, and what it contains; all files that it references are written, or none."""
         try:
             return self._converted(number)
         except BaseException:
@@ -169,7 +169,7 @@ class _Step:
         return self._metadata(self._added(everything), everything, number, is_from_scratch=True)
 
     def _with(self, changed: ChangedFiles) -> list[ManifestFile] | None:
-        """The manifests after the changes; None where those before cannot be read, or do not name each file that went."""
+        """The manifests after the changes; None if former ones cannot be read, or do not list every removed file."""
         try:
             kept = self._kept(changed)
         except UNREADABLE:
@@ -195,9 +195,9 @@ class _Step:
         return kept if set(names) - added <= self.manifests.found else None
 
     def _are_there(self, manifests: Sequence[ManifestFile]) -> bool:
-        """Whether no manifest was lost; behind the commit that was converted last nothing is requested.
+        """Whether all manifests still exist; requests nothing if the last conversion was that of the previous commit.
 
-        While the property is off, a vacuum takes manifests for files that nothing needs.
+        While the table property is disabled, a vacuum deletes manifests as unneeded files.
         """
         actions = self.wanted.actions
         if self.base and actions and actions.metadata is None and _version_of(self.base) == self.wanted.version - 1:
@@ -293,7 +293,7 @@ class _Step:
         return Snapshot.model_validate(document)
 
     def _unexpired(self, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-        """Those that stay beside a new one: the data files of older ones may be gone after a vacuum."""
+        """The snapshots to keep beside a new one; a vacuum may have deleted the data files of older ones."""
         since = self.log.clock() - deleted_file_retention(self.wanted.metadata.configuration)
         recent = [snapshot for snapshot in snapshots if snapshot.timestamp_ms >= since]
         return (recent or list(snapshots[-1:]))[-(MOST_KEPT - 1) :]
@@ -321,7 +321,7 @@ def _operation(changed: ChangedFiles, *, removes: bool) -> Operation:
 def _continued(
     found: TableMetadata | None, table_id: str, location: str, schema: Schema, spec: PartitionSpec
 ) -> TableMetadataV2 | None:
-    """The metadata, if it was written here, of the same table at the same place, with columns that are still there."""
+    """The metadata, if this package wrote it, for the same table at the same place, and its columns still exist."""
     if not isinstance(found, TableMetadataV2) or found.location != location or found.properties.get(_TABLE_ID) != table_id:
         return None
     version, ids = found.properties.get(_VERSION, ""), set(schema.field_ids)
@@ -333,7 +333,7 @@ def _continued(
 
 
 def _is_sound(found: TableMetadataV2, location: str) -> bool:
-    """Whether the metadata can be gone on from: its numbers leave room for the next, and its snapshots are of this table."""
+    """Whether one can continue from this metadata: its numbers leave room for the next, and its snapshots are the table's."""
     ids = [each.schema_id for each in found.schemas] + [each.spec_id for each in found.partition_specs]
     numbers = [*ids, found.last_column_id, found.last_partition_id or 0]
     return (
@@ -350,7 +350,7 @@ def _version_of(base: TableMetadataV2) -> int:
 
 
 def _tidy(log: TableLog, step: _Step, metadata: TableMetadataV2, number: int) -> None:
-    """Delete what no metadata that is kept names any more. No reader depends on it, so a failure is only logged."""
+    """Delete files that no kept metadata references. Readers do not depend on this, so a failure is only logged."""
     try:
         log.store.delete([metadata_path(number - MOST_KEPT)] if number > MOST_KEPT else [])
         step.manifests.io.delete_all(_expired_names(step, metadata))
@@ -363,7 +363,7 @@ def _expired_names(step: _Step, metadata: TableMetadataV2) -> list[str]:
     expired = [snapshot for snapshot in step.base.snapshots if snapshot.snapshot_id not in kept] if step.base else []
     if not expired or not metadata.snapshots:
         return []
-    # Manifests never come back: what the oldest snapshot that is kept does not name, no later one names either.
+    # A manifest is never used again: if the oldest kept snapshot does not reference it, later ones do not either.
     io = step.manifests.io
     needed = {
         manifest.manifest_path for each in (metadata.snapshots[0], metadata.snapshots[-1]) for manifest in each.manifests(io)

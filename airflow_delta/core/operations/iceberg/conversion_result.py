@@ -1,4 +1,4 @@
-"""What a conversion to Iceberg's metadata did."""
+"""The outcome of a conversion to Iceberg metadata."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergConversion:
-    """What was written.
+    """What a conversion wrote.
 
     Attributes:
-        version: The version of the Delta table that Iceberg's readers see.
-        number: Of the metadata file, ``metadata/v<number>.metadata.json``.
-        added_files: Data files that came since the conversion before.
-        removed_files: Data files that went since then.
-        is_from_scratch: Whether all files were named anew.
-        is_new: Whether anything was written: False where a conversion had come as far.
+        version: The version of the Delta table that Iceberg readers now see.
+        number: Number of the metadata file, ``metadata/v<number>.metadata.json``.
+        added_files: Data files added since the previous conversion.
+        removed_files: Data files removed since then.
+        is_from_scratch: Whether all files were listed anew.
+        is_new: Whether anything was written; False if this or a later version had been converted already.
     """
 
     version: int
@@ -27,5 +27,5 @@ class IcebergConversion:
     is_new: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """The conversion as a JSON object, by field names."""
+        """The conversion as a JSON object, with the field names as keys."""
         return asdict(self)

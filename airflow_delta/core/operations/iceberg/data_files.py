@@ -1,4 +1,4 @@
-"""Files of Delta's log as Iceberg's data files: columns first, one chunk of files as Python objects at a time.
+"""Converts files of Delta's log to Iceberg data files, column by column; only one chunk of files is Python objects at a time.
 
 Specification: https://iceberg.apache.org/spec/, "Manifests", ``data_file``.
 """
@@ -24,14 +24,14 @@ from airflow_delta.core.schema.partition_values import texts_of_key, typed_value
 from airflow_delta.core.wording import counted
 
 CHUNK: Final = 2_000
-"""Files that are Python objects at once, and those of one manifest: a file that goes costs writing its manifest anew."""
+"""Files converted at once, and files in a manifest: removing a single file means rewriting its manifest."""
 
 STATISTICS: Final = "stats"
-"""The column of files with their statistics, as texts."""
+"""The column with the statistics of files, as JSON text."""
 
 
 def absolute_names(paths: pa.ChunkedArray, location: str) -> pa.ChunkedArray:
-    """The files that the log names, by the names that Iceberg's readers open: absolute, not percent-encoded."""
+    """The files of the log by the names that Iceberg readers open: absolute, not percent-encoded."""
     plain = unencoded(paths)
     below = pc.binary_join_element_wise(f"{location}/", plain, "")
     rooted = pc.binary_join_element_wise("file://" if location.startswith("file:") else "", plain, "")
@@ -39,10 +39,10 @@ def absolute_names(paths: pa.ChunkedArray, location: str) -> pa.ChunkedArray:
 
 
 def check_convertible(files: pa.Table, *, table: str) -> None:
-    """Return if Iceberg's format version 2, as it is written here, can say all of these files (``CONVERTED_FILE``).
+    """Return if Iceberg's format version 2, as written here, can represent all of these files (``CONVERTED_FILE``).
 
     Raises:
-        IcebergConversionError: A file has a deletion vector, or its number of rows is not known.
+        IcebergConversionError: A file has a deletion vector, or its number of rows is unknown.
     """
     marked = pc.is_valid(files["deletion_vector"])
     if pc.any(marked, min_count=0).as_py():
@@ -58,13 +58,13 @@ def check_convertible(files: pa.Table, *, table: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileConverter:
-    """Makes data files of one table.
+    """Converts files of one table to Iceberg data files.
 
     Attributes:
         location: The table's root.
         schema: The table's columns.
-        partition_columns: Those that partition it, in order.
-        spec_id: Of the partitioning.
+        partition_columns: The partition columns, in order.
+        spec_id: Id of the partition spec.
     """
 
     location: str
@@ -73,7 +73,7 @@ class FileConverter:
     spec_id: int
 
     def data_files(self, files: pa.Table) -> Iterator[DataFile]:
-        """These files (``CONVERTED_FILE``), in order; with bounds where there are ``stats``.
+        """These files (``CONVERTED_FILE``) in order, with bounds if the column ``stats`` is present.
 
         Raises:
             InvalidPartitionValueError: A partition value is not of its column's type.
@@ -117,7 +117,7 @@ class FileConverter:
 
 
 def _partition_values(files: pa.Table, field: StructField) -> list[Any]:
-    """The values as Iceberg stores them: days and microseconds since the epoch are numbers."""
+    """The values as Iceberg stores them: dates as days, timestamps as microseconds since the epoch."""
     values = typed_values(texts_of_key(files["partition_values"], physical_name(field)), field.type, column=field.name)
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())

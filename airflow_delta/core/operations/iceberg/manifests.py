@@ -1,6 +1,6 @@
-"""Manifests: lists of data files, each of so many files as fit into memory at once.
+"""Manifests: lists of data files, each small enough to be held in memory.
 
-A manifest that is there is never changed: one that names a file that is gone is written anew without it.
+An existing manifest is never changed: if a file in it is removed, a new manifest without that file is written.
 Specification: https://iceberg.apache.org/spec/, "Manifests", "Manifest Lists".
 """
 
@@ -42,16 +42,16 @@ from airflow_delta.core.operations.iceberg.table_files import FOLDER, TableFileI
 
 FORMAT_VERSION: Final = 2
 MOST_SMALL: Final = 100
-"""So many small manifests are merged."""
+"""Number of small manifests from which on they are merged."""
 
 _SMALL = CHUNK // 2
 _BLOCK = 500
-"""Entries that are compressed together."""
+"""Entries compressed together in an Avro block."""
 _CODEC: Final = "deflate"
 
 _READ_AT_ONCE: Final = 8
 _MOST_SEARCHED: Final = 100
-_SYNC_BYTES: Final = 16  # behind each block of an Avro file
+_SYNC_BYTES: Final = 16  # sync marker after each block of an Avro file
 
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -62,15 +62,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class Manifests:
-    """Writes the manifests of one snapshot, and remembers them in case that another snapshot wins.
+    """Writes the manifests of one snapshot; keeps track of them, in case a concurrent snapshot wins.
 
     Attributes:
-        io: Where they are written.
+        io: Writes the files.
         location: The table's root.
-        schema: The table's columns, also of former partitionings.
-        specs: All partitionings of the table, by id.
-        snapshot_id: Of the snapshot that is made.
-        written: What was written.
+        schema: The table's columns, including those of former partition specs.
+        specs: All partition specs of the table, by id.
+        snapshot_id: Id of the snapshot.
+        written: The files written so far.
         found: Names of data files that ``without`` has found.
     """
 
@@ -83,7 +83,7 @@ class Manifests:
     found: set[str] = field(default_factory=set)
 
     def added(self, files: Iterable[DataFile], spec_id: int) -> list[ManifestFile]:
-        """Manifests of new files."""
+        """Write manifests of new files."""
         entries = (
             ManifestEntry.from_args(status=_Status.ADDED, snapshot_id=self.snapshot_id, sequence_number=None, data_file=file)
             for file in files
@@ -91,9 +91,9 @@ class Manifests:
         return list(self._write(entries, spec_id))
 
     def without(self, manifests: Sequence[ManifestFile], gone: frozenset[str]) -> list[ManifestFile]:
-        """These manifests less the files of these names; those that name none of them stay as they are.
+        """These manifests without the named files; manifests that contain none of them are reused unchanged.
 
-        The newest are looked into first, some at once, and few more than it takes to find all.
+        The newest manifests are searched first, several at once, and few more than needed to find all files.
         """
         kept: list[ManifestFile] = []
         remaining = iter(sorted(manifests, key=lambda each: each.sequence_number, reverse=True))
@@ -115,14 +115,14 @@ class Manifests:
         return list(self._write(marked, manifest.partition_spec_id))
 
     def _may_name(self, manifest: ManifestFile, names: Sequence[bytes]) -> bool:
-        """Whether the text of any of these names is in it, found without making objects of what it lists."""
+        """Whether the manifest's bytes contain any of these names; checked without decoding its entries."""
         if len(names) > _MOST_SEARCHED:
             return True
         with AvroFile[Record](self.io.new_input(manifest.manifest_path)) as file:
             codec = file.header.compression_codec()
             while True:
                 try:
-                    file.decoder.read_int()  # how many entries the block has
+                    file.decoder.read_int()  # number of entries in the block
                 except EOFError:
                     return False
                 block = file.decoder.read_bytes()
@@ -132,7 +132,7 @@ class Manifests:
                 file.decoder.skip(_SYNC_BYTES)
 
     def merged(self, manifests: Sequence[ManifestFile], spec_id: int) -> list[ManifestFile]:
-        """These manifests, with small ones of the current partitioning as few large ones where there are many of them."""
+        """These manifests; many small ones of the current partition spec are merged into a few large ones."""
         small = [each for each in manifests if each.partition_spec_id == spec_id and _live_files(each) < _SMALL]
         old = [each for each in small if each.added_snapshot_id != self.snapshot_id]
         if len(small) <= MOST_SMALL:
@@ -141,7 +141,7 @@ class Manifests:
         return [*(each for each in manifests if each not in old), *self._write(entries, spec_id)]
 
     def write_list(self, manifests: Sequence[ManifestFile], *, parent: int | None, sequence_number: int) -> str:
-        """The list of a snapshot's manifests; gives its name."""
+        """Write the manifest list of a snapshot; returns its name."""
         name = self._name(f"snap-{self.snapshot_id}")
         with write_manifest_list(
             format_version=FORMAT_VERSION,
@@ -155,7 +155,7 @@ class Manifests:
         return name
 
     def discard(self) -> None:
-        """Delete what was written, and begin anew: the snapshot is not made. What stays behind then, nothing names."""
+        """Delete what was written and start over, as the snapshot was not made. Files that remain are referenced by nothing."""
         try:
             self.io.delete_all(self.written)
         except (OSError, DeltaError) as error:
@@ -227,7 +227,7 @@ class Manifests:
 
 
 def _entry(entry: ManifestEntry, snapshot_id: int, *, is_gone: bool = False) -> ManifestEntry:
-    """The entry of a file that was there before."""
+    """The manifest entry of a file that existed before."""
     return ManifestEntry.from_args(
         status=_Status.DELETED if is_gone else _Status.EXISTING,
         snapshot_id=snapshot_id if is_gone else entry.snapshot_id,
@@ -238,14 +238,14 @@ def _entry(entry: ManifestEntry, snapshot_id: int, *, is_gone: bool = False) -> 
 
 
 def _with_avro_name(partition: NestedField) -> NestedField:
-    """The field by a name that Avro allows, since duckdb's reader aborts at others; readers go by its id."""
+    """The field under a name that Avro allows, because DuckDB's reader aborts on others; readers use the field's id."""
     if _AVRO_NAME.fullmatch(partition.name):
         return partition
     return partition.model_copy(update={"name": f"partition_{partition.field_id}"})
 
 
 def names_files(manifest: ManifestFile) -> bool:
-    """Whether the manifest names any file that is there."""
+    """Whether the manifest lists any file that is still live."""
     return manifest.has_added_files() or manifest.has_existing_files()
 
 
@@ -254,7 +254,7 @@ def _live_files(manifest: ManifestFile) -> int:
 
 
 def live_files(manifests: Iterable[ManifestFile]) -> tuple[int, int]:
-    """How many files and rows these manifests hold."""
+    """Number of live files and rows in these manifests."""
     listed = list(manifests)
     rows = sum((each.added_rows_count or 0) + (each.existing_rows_count or 0) for each in listed)
     return sum(map(_live_files, listed)), rows

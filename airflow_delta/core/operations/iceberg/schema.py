@@ -1,4 +1,4 @@
-"""A Delta table's columns as Iceberg's: the same ids, so that both read the same data files.
+"""Converts a Delta table's columns to Iceberg's, with the same field ids, so that both read the same data files.
 
 Specification: https://iceberg.apache.org/spec/, "Schemas and Data Types", "Partition Specs".
 """
@@ -57,17 +57,17 @@ _PRIMITIVES: Final[Mapping[DataType, iceberg.IcebergType]] = {
 
 
 def iceberg_schema(schema: StructType, *, table: str, schema_id: int = 0) -> Schema:
-    """The columns, by their logical names, with the ids that their data files have.
+    """The columns by logical names, with the field ids in the data files.
 
     Raises:
-        IcebergConversionError: A column has no id, or that of another; or its type or name cannot be one of Iceberg's format
-            version 2.
+        IcebergConversionError: A column has no id, or the same id as another; or Iceberg's format version 2 does not allow its
+            type or name.
     """
     ids = assigned_ids(schema)
     try:
         columns = Schema(*(_field(field, table) for field in schema.fields), schema_id=schema_id)
         detail = "" if len(set(ids)) == len(ids) else "two of its columns have one id"
-    except ValueError as error:  # a column a.b beside b of the struct a
+    except ValueError as error:  # for example, a column a.b beside a struct a with the field b
         detail = f"its columns cannot be those of an Iceberg table ({error})"
     if detail:
         raise IcebergConversionError(table=table, detail=detail, cure="write the rows into a new table, with names that differ")
@@ -75,7 +75,7 @@ def iceberg_schema(schema: StructType, *, table: str, schema_id: int = 0) -> Sch
 
 
 def partition_spec(schema: StructType, partition_columns: Sequence[str], *, table: str, spec_id: int = 0) -> PartitionSpec:
-    """The partitioning: each column as it is. Raises as ``iceberg_schema``."""
+    """The partition spec: identity transforms of the columns. Raises as ``iceberg_schema``."""
     fields = [next(field for field in schema.fields if field.name == name) for name in partition_columns]
     return PartitionSpec(
         *(

@@ -1,4 +1,4 @@
-"""The files of Iceberg's metadata: below ``metadata/`` of the table, through the same door as Delta's log.
+"""The files of Iceberg metadata, below the table's ``metadata/``, accessed through the same store as Delta's log.
 
 Names are those of Iceberg's file-system catalogs: ``v<n>.metadata.json`` with ascending n, and ``version-hint.text``.
 Specification: https://iceberg.apache.org/spec/, "File System Tables".
@@ -32,7 +32,7 @@ UNREADABLE: Final = (
     EOFError,
     FileNotFoundError,
     LookupError,
-    NotImplementedError,  # pyiceberg, of an Avro schema or a type that it does not know
+    NotImplementedError,  # pyiceberg, for an unknown Avro schema or type
     PathOutsideTableError,
     RecursionError,
     ResolveError,
@@ -41,15 +41,15 @@ UNREADABLE: Final = (
     ValueError,
     zlib.error,
 )
-"""What reading metadata may raise that is not as it should be: then it is made anew from the log."""
+"""What reading invalid metadata may raise; the metadata is then made anew from the log."""
 
 _ENTRY = re.compile(rf"{FOLDER}/v([1-9][0-9]{{0,17}})\.metadata\.json")
 _MOST_STEPS = 100
-"""Metadata files that are passed one by one from the hint on; further away the newest is found by a listing."""
+"""Most metadata files tried one by one, starting from the hint; beyond that, a listing finds the newest."""
 
 
 def location_of(store: LogStore) -> str:
-    """The table's root as Iceberg's readers are told it; a local one as ``file:///``."""
+    """The table's root as Iceberg readers know it; a local one as ``file:///``."""
     uri = store.table_uri
     return f"file://{local_path(uri)}" if scheme_of(uri) == "file" else uri.rstrip("/")
 
@@ -76,9 +76,9 @@ def latest_number(store: LogStore) -> int:
 
 
 def create_metadata(store: LogStore, number: int, content: bytes) -> bool:
-    """Write a metadata file in one step; False if another writer has taken the number.
+    """Write a metadata file atomically; False if another writer has taken the number.
 
-    A store may say that the file is there because its answer to this very call was lost, and the call repeated.
+    A store may also report that the file exists because its answer to this very call was lost and the call was repeated.
     """
     try:
         store.write_if_absent(metadata_path(number), content)
@@ -88,10 +88,10 @@ def create_metadata(store: LogStore, number: int, content: bytes) -> bool:
 
 
 def point_to(store: LogStore, number: int) -> None:
-    """Name this metadata file, or a newer one, as that which readers open.
+    """Make ``version-hint.text`` name this metadata file, or a newer one, as the one for readers to open.
 
-    A hint is not written in one step with its file: that of an earlier one may come after that of a later one. So each writer
-    looks once more behind its own hint, and the last hint of all is the newest file.
+    Hint and file are not written atomically, so the hint of an earlier file may be written after that of a later one. Each
+    writer therefore checks again after writing its hint, so that the last hint names the newest file.
     """
     store.write(HINT, str(number).encode())
     while store.exists(metadata_path(number + 1)):
@@ -100,7 +100,7 @@ def point_to(store: LogStore, number: int) -> None:
 
 
 def read_metadata(store: LogStore, number: int) -> TableMetadata | None:
-    """A metadata file; None where it is none, so that it has to be made anew."""
+    """A metadata file; None if it is missing or invalid, so that it must be made anew."""
     status = store.status(metadata_path(number))
     if status is None or status.size > MOST_BYTES:
         return None
@@ -119,7 +119,7 @@ def _hinted(store: LogStore) -> int | None:
 
 
 class TableFileIO(FileIO):
-    """Reads and writes files below ``metadata/`` of one table; a file elsewhere is refused."""
+    """Reads and writes files below ``metadata/`` of one table; refuses all other files."""
 
     def __init__(self, store: LogStore, location: str) -> None:
         super().__init__()
@@ -127,11 +127,11 @@ class TableFileIO(FileIO):
         self._root = f"{location}/"
 
     def new_input(self, location: str) -> InputFile:
-        """A file to be read."""
+        """A file to read."""
         return _Input(self._store, self.path(location), location)
 
     def new_output(self, location: str) -> OutputFile:
-        """A file to be written."""
+        """A file to write."""
         return _Output(self._store, self.path(location), location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
@@ -139,14 +139,14 @@ class TableFileIO(FileIO):
         self.delete_all([location if isinstance(location, str) else location.location])
 
     def delete_all(self, locations: Iterable[str]) -> None:
-        """Delete files, those that are there."""
+        """Delete those of the files that exist."""
         self._store.delete([self.path(location) for location in locations])
 
     def path(self, location: str) -> str:
-        """The path below the root of a file that Iceberg's metadata names.
+        """The path, below the root, of a file that Iceberg metadata names.
 
         Raises:
-            PathOutsideTableError: It is no file of the table's metadata.
+            PathOutsideTableError: It is not a file of the table's metadata.
         """
         path = location.removeprefix(self._root)
         if path == location or not re.fullmatch(rf"{FOLDER}/[\w.-]+", path) or ".." in path:
@@ -171,7 +171,7 @@ class _Input(InputFile):
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002, FBT001, FBT002 (pyiceberg's signature)
         if len(self) > MOST_BYTES:
             raise ValueError(f"{self._path} has more than {MOST_BYTES} bytes")
-        content = self._store.read(self._path)  # manifests and their lists are small, and read whole
+        content = self._store.read(self._path)  # manifests and manifest lists are small, so they are read as a whole
         check_bounded(content)
         return io.BytesIO(content)
 
@@ -197,7 +197,7 @@ class _Output(OutputFile):
 
 
 class _Stream(io.BytesIO):
-    """Becomes the file, whole, when it is closed."""
+    """A buffer that is written as a complete file when it is closed."""
 
     def __init__(self, store: LogStore, path: str) -> None:
         super().__init__()

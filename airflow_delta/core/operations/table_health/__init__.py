@@ -1,4 +1,4 @@
-"""Health check of a table: what is wrong, what will be soon, and the remedies. Nothing is changed."""
+"""Health check of a table: present and impending problems, with remedies. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class TableHealth:
     """The result of a health check.
 
     Attributes:
-        version: The latest version; None where the log does not open.
-        findings: The worst first.
-        figures: Numbers for dashboards: ``files``, ``bytes``, ``small_files``, ``commits_since_checkpoint``,
-            ``unneeded_files``, ``unneeded_bytes``, ``deletion_vectors``; as far as they are known.
+        version: The latest version; None if the log cannot be opened.
+        findings: The findings, worst first.
+        figures: Numbers for dashboards, as far as known: ``files``, ``bytes``, ``small_files``, ``commits_since_checkpoint``,
+            ``unneeded_files``, ``unneeded_bytes``, ``deletion_vectors``.
     """
 
     table: str
@@ -31,7 +31,7 @@ class TableHealth:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is no error."""
+        """Whether no finding is an error."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def check_health(log: TableLog, *, list_files: bool = True) -> TableHealth:
 
     Raises:
         TableNotFoundError: The table does not exist.
-        StorageAccessError: The storage refuses access.
+        StorageAccessError: The storage denies access.
     """
     table = InspectedTable(log, with_files=list_files)
     findings = [finding for check in CHECKS for finding in check(table)]

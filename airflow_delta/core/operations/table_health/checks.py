@@ -1,4 +1,4 @@
-"""The checks of the health check; each yields its findings. ``CHECKS`` is the table of contents."""
+"""The checks of the health check, listed in ``CHECKS``; each yields its findings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from airflow_delta.core.wording import counted
 _EXAMPLES = 5
 _DAY = 86_400_000  # milliseconds
 _MANY_FILES = 100
-_OVERDUE = 10  # checkpoint intervals
+_OVERDUE = 10  # checkpoint intervals after which a checkpoint is overdue
 
 Check: TypeAlias = Callable[[InspectedTable], Iterator[Finding]]
 
@@ -47,7 +47,7 @@ def unreadable(table: InspectedTable) -> Iterator[Finding]:
 
 
 def unwritable(table: InspectedTable) -> Iterator[Finding]:
-    """The table can be read, but not written from here."""
+    """The table can be read, but this package cannot write it."""
     if table.snapshot is None:
         return
     try:
@@ -57,11 +57,11 @@ def unwritable(table: InspectedTable) -> Iterator[Finding]:
 
 
 def gaps(table: InspectedTable) -> Iterator[Finding]:
-    """Commits are missing between others, so that versions before them are lost although their files are there."""
+    """A commit is missing between others, so that versions before it are lost although their files exist."""
     commits = sorted(table.listing.commits)
     missing = commits[-1] - commits[0] + 1 - len(commits) if commits else 0
     if missing:
-        # A file may have any number as its name: what is missing before it is counted, not listed.
+        # A file name may contain any number, so missing versions are counted, not listed.
         holes = (version for before, after in pairwise(commits) for version in range(before + 1, after))
         yield _warning(
             "COMMITS_MISSING",
@@ -72,7 +72,7 @@ def gaps(table: InspectedTable) -> Iterator[Finding]:
 
 
 def broken_checkpoints(table: InspectedTable) -> Iterator[Finding]:
-    """Checkpoints were skipped as unreadable when the table was opened and its files were read."""
+    """Unreadable checkpoints were skipped when the table was opened and its files were read."""
     for broken in table.snapshot.replay.broken_checkpoints if table.snapshot else ():
         yield _warning(
             "CHECKPOINT_UNREADABLE",
@@ -94,7 +94,7 @@ def wrong_checksum(table: InspectedTable) -> Iterator[Finding]:
 
 
 def wrong_hint(table: InspectedTable) -> Iterator[Finding]:
-    """``_last_checkpoint`` does not name a checkpoint that is there."""
+    """``_last_checkpoint`` names a checkpoint that does not exist."""
     store = table.log.store
     if not store.exists(LAST_CHECKPOINT):
         return
@@ -110,7 +110,7 @@ def wrong_hint(table: InspectedTable) -> Iterator[Finding]:
 
 
 def overdue_checkpoint(table: InspectedTable) -> Iterator[Finding]:
-    """Readers must read many commits."""
+    """Readers must read many commits, as no recent checkpoint exists."""
     if table.snapshot is None:
         return
     interval = checkpoint_interval(table.snapshot.metadata.configuration)
@@ -123,7 +123,7 @@ def overdue_checkpoint(table: InspectedTable) -> Iterator[Finding]:
 
 
 def stray_log_files(table: InspectedTable) -> Iterator[Finding]:
-    """Files in the log's directory that do not belong to the log and slow down every listing."""
+    """Files in ``_delta_log`` that do not belong to the log and slow down every listing."""
     if table.listed is None:
         return
     paths = table.listed["path"]
@@ -139,7 +139,7 @@ def stray_log_files(table: InspectedTable) -> Iterator[Finding]:
 
 
 def doubled_files(table: InspectedTable) -> Iterator[Finding]:
-    """One data file is live twice: with two deletion vectors its rows are read twice."""
+    """A data file is live twice: with two deletion vectors, its rows are read twice."""
     if table.snapshot is None:
         return
     counts = canonical_paths(table.files["path"]).value_counts()
@@ -154,7 +154,7 @@ def doubled_files(table: InspectedTable) -> Iterator[Finding]:
 
 
 def missing_files(table: InspectedTable) -> Iterator[Finding]:
-    """Live data files that are not there, or have another size than the log says."""
+    """Live data files that do not exist, or whose size differs from the log."""
     if table.snapshot is None or table.listed is None:
         return
     names = unencoded(table.files["path"])
@@ -180,7 +180,7 @@ def missing_files(table: InspectedTable) -> Iterator[Finding]:
 
 
 def _not_behind_links(table: InspectedTable, paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Those of the files that no listing shows which are not behind a link to a directory either, which it does not follow."""
+    """The files missing in the listing, without those behind a link to a directory, which a listing does not follow."""
     if scheme_of(table.log.table_uri) != "file":
         return paths
     locate = FileLocator.from_store(table.log.store)
@@ -191,7 +191,7 @@ def _not_behind_links(table: InspectedTable, paths: pa.ChunkedArray) -> pa.Chunk
             found = read_data(lambda: filesystem.get_file_info(place), table=table.log.table_uri, file=path)
         except (StorageAccessError, StorageUnavailableError):
             raise
-        except DeltaError:  # no reader finds it either, as under a name longer than a file's
+        except DeltaError:  # readers do not find it either, for example if its name is too long
             return False
         return bool(found.type == pafs.FileType.File)
 
@@ -199,7 +199,7 @@ def _not_behind_links(table: InspectedTable, paths: pa.ChunkedArray) -> pa.Chunk
 
 
 def missing_statistics(table: InspectedTable) -> Iterator[Finding]:
-    """Files that no predicate on data columns can skip."""
+    """Files that no predicate on data columns can skip, because they lack statistics."""
     if table.snapshot is None:
         return
     without = table.files["path"].filter(without_statistics(table.files))
@@ -236,7 +236,7 @@ def unneeded_storage(table: InspectedTable) -> Iterator[Finding]:
 
 
 def short_retention(table: InspectedTable) -> Iterator[Finding]:
-    """A vacuum may delete what a long-running reader needs."""
+    """The retention is so short that a vacuum may delete what a long-running reader needs."""
     if table.snapshot is None:
         return
     retention = deleted_file_retention(table.snapshot.metadata.configuration)

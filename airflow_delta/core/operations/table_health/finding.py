@@ -7,25 +7,25 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     ERROR = "error"
     """Rows are wrong, missing or unreadable."""
     WARNING = "warning"
-    """Something is lost or fails later, or another engine stumbles."""
+    """Data is lost or work will fail later, or other engines cannot cope."""
     HINT = "hint"
-    """It costs time or storage."""
+    """Costs time or storage only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong.
+    """One problem found.
 
     Attributes:
-        code: Stable name, such as ``MISSING_DATA_FILES``, or the code of the error that a reader meets.
-        text: What, in words.
+        code: Stable name, such as ``MISSING_DATA_FILES``, or the code of the error that readers get.
+        text: The problem in words.
         remedy: What to do about it.
-        files: Some of the files concerned, paths below the root; not all where there are many.
+        files: Some of the files concerned, as paths below the root; at most a few.
     """
 
     severity: Severity

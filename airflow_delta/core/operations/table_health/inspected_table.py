@@ -1,4 +1,4 @@
-"""The table as the health check reads it."""
+"""The state of a table that the health check reads."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class InspectedTable:
     """The state of a table that the checks share, read once.
 
     Attributes:
-        snapshot: The latest version; None where it cannot be opened, with the reason in ``error``.
+        snapshot: The latest version; None if it cannot be opened; ``error`` holds the reason.
         files: Its live files, columns ``ADD_FILE``; only with a snapshot.
-        listed: Every file below the root, columns ``LISTED_FILE``; None where they are not listed.
-        unneeded: Those that a vacuum with the table's own retention would delete; None where that is not known.
+        listed: Every file below the root, columns ``LISTED_FILE``; None if files are not listed.
+        unneeded: The files that a vacuum with the table's own retention would delete; None if unknown.
     """
 
     def __init__(self, log: TableLog, *, with_files: bool) -> None:
@@ -45,7 +45,7 @@ class InspectedTable:
                 raise
             self.error = error
             self.snapshot = needed = None
-        # Last, so that nothing is listed where there is no table, and no file of a commit that came meanwhile is missed.
+        # Last, so that nothing is listed if there is no table, and files of commits made meanwhile are included.
         if with_files:
             self.listed = list_files_below_root(log.store)
         if self.snapshot and self.listed is not None and needed is not None:
@@ -53,11 +53,11 @@ class InspectedTable:
 
     @property
     def commits_since_checkpoint(self) -> int:
-        """How many commits every reader must read."""
+        """How many commits every reader must read after the checkpoint."""
         return len(self.snapshot.segment.commits) if self.snapshot else 0
 
     def figures(self) -> dict[str, int]:
-        """The numbers of ``TableHealth``."""
+        """The figures of ``TableHealth``."""
         if self.snapshot is None:
             return {}
         found = {
@@ -78,7 +78,7 @@ def _cutoff(snapshot: Snapshot, now: int) -> int:
 
 
 def _needed(snapshot: Snapshot, now: int) -> pa.ChunkedArray:
-    """The paths that a vacuum keeps. Raises ``CorruptLogError`` where the log cannot be read."""
+    """The paths that a vacuum keeps. Raises ``CorruptLogError`` if the log cannot be read."""
     tombstones = snapshot.tombstones()
     recent = tombstones.filter(pc.greater_equal(tombstones["deletion_timestamp"], _cutoff(snapshot, now)))
     files = [files.select(["path", "deletion_vector"]) for files in (snapshot.files(), recent)]

@@ -1,4 +1,4 @@
-"""One attempt of a MERGE: match on one snapshot, rewrite what changes, check expectations, commit."""
+"""One attempt of a MERGE: match on one snapshot, rewrite changed files, check expectations, commit."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ def attempt_merge(
     txn: tuple[str, int] | None,
     cache: RowCache,
 ) -> OperationResult:
-    """Compute the MERGE on this version and commit it. Raises as ``merge``; nothing stays behind then.
+    """Compute the MERGE on this version and commit it. Raises as ``merge``; then no files are left behind.
 
     Args:
         snapshot: The version.
-        plan: What to do.
+        plan: The plan.
         conflicts: The commits that ended earlier attempts.
         spark: The session.
         log: The target's log.
-        txn: The application, and its number of this statement.
-        cache: Keeps the changes of rows until the next attempt.
+        txn: Application id and version of this statement.
+        cache: Keeps the staged rows until the next attempt.
     """
     cache.release()
     started = time.monotonic()
     reads = TargetReads(spark=spark, snapshot=snapshot, is_retry=bool(conflicts), predicates=[*plan.reads])
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
-    # Before anything is pruned: a concurrent insert of one of these keys must conflict.
+    # Before any file is skipped: a concurrent insert of one of these keys must conflict.
     transaction.record_read(plan.predicate)
     candidates = snapshot.files(plan.predicate, COUNTED_FILE, keys=plan.keys)
     log_candidates(snapshot, candidates)
@@ -77,7 +77,7 @@ def attempt_merge(
         size=_most_bytes(plan.source, candidates, target_after),
     )
     effects = count_effects(staged, are_matches_unique=are_unique)
-    # Then a row without match matters as one with a match does.
+    # Then target rows without match matter, too.
     not_matched_by_source = bool(plan.clauses.not_matched_by_source)
     transaction.record_read_files(
         candidates["path"] if not_matched_by_source else candidates["path"].take(effects.matched_files)
@@ -134,14 +134,14 @@ def attempt_merge(
 
 
 def _most_bytes(source: MergeSource, candidates: pa.Table, target: Snapshot) -> int | None:
-    """Of the decided rows in memory, about; None where a row of the target may be in any number of pairs."""
+    """Approximate bytes in memory of the staged rows; None if a target row may be in any number of pairs."""
     if not source.are_keys_unique or source.size is None:
         return None
     return source.size + estimated_size(candidates, target.schema, target.schema)
 
 
 def _counted(effects: RowEffects, source: MergeSource) -> dict[str, int]:
-    """By Delta's names."""
+    """The counts, with Delta's names of metrics."""
     return {
         "numSourceRows": source.rows,
         "numTargetRowsInserted": effects.inserted,

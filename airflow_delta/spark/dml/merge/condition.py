@@ -1,7 +1,7 @@
-"""The condition of a MERGE, taken apart as far as that helps: which of its conjuncts are equalities of keys.
+"""Splits the condition of a MERGE into conjuncts, to find those that are equalities of keys.
 
-Texts are cut, never rewritten: each conjunct stays the user's own SQL, which only Spark analyzes. Where the cut is not certain
-the condition stays whole.
+Texts are only cut, never rewritten: each conjunct remains the user's own SQL, which only Spark analyzes. If cutting might be
+wrong, the condition stays whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, to
 
 _PARSER = SPARK.parser_class
 _BESIDE_EQUALITY = frozenset({TokenType.NOT, *_PARSER.COMPARISON, *_PARSER.RANGE_PARSERS})
-"""Signs of which sqlglot reads ``a = b < c`` as ``a = (b < c)``, and Spark as ``(a = b) < c``."""
+"""Operators for which sqlglot parses ``a = b < c`` as ``a = (b < c)``, and Spark as ``(a = b) < c``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +27,10 @@ class KeyEquality:
     """A conjunct ``target column = other side``.
 
     Attributes:
-        column: The target's column, as its schema spells it.
-        other: SQL of the other side; Spark decides whether it references the source alone.
-        source_column: Name of the source's column that the other side is, and nothing else; None where it is not so plain.
-        text: The conjunct.
+        column: The target column, as its schema spells it.
+        other: SQL of the other side; Spark determines whether it only references the source.
+        source_column: Name of the source column, if the other side is just a column; else None.
+        text: The whole conjunct.
     """
 
     column: str
@@ -41,10 +41,10 @@ class KeyEquality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeCondition:
-    """The condition as a conjunction.
+    """The condition as a list of conjuncts.
 
     Attributes:
-        keys: Conjuncts that may equate keys.
+        keys: Conjuncts that may be equalities of keys.
         others: All other conjuncts.
     """
 
@@ -52,7 +52,7 @@ class MergeCondition:
     others: tuple[str, ...]
 
     def about_target(self, schema: StructType) -> Iterator[str]:
-        """The conjuncts that only name columns of the target, whose schema this is, as predicates on the table."""
+        """The conjuncts that only reference columns of the target, which has this schema, as predicates on the table."""
         for text in self.others:
             tree = _parsed(text)
             columns = list(tree.find_all(exp.Column)) if tree else []
@@ -61,7 +61,7 @@ class MergeCondition:
 
 
 def parse_condition(text: str, schema: StructType) -> MergeCondition:
-    """Take the condition of a MERGE into the table of this schema apart."""
+    """Split the condition of a MERGE into a table with this schema."""
     keys: list[KeyEquality] = []
     others: list[str] = []
     for conjunct in _conjuncts(text):
@@ -74,10 +74,10 @@ def parse_condition(text: str, schema: StructType) -> MergeCondition:
 
 
 def _conjuncts(text: str) -> list[str]:
-    """The operands of the outermost ANDs, or the whole text.
+    """The operands of the top-level ANDs, or the whole text.
 
-    Cutting at every AND outside parentheses is right exactly when the parser finds as many operands: AND inside BETWEEN and
-    CASE, or beside OR, makes the counts differ.
+    Cutting at every AND outside of parentheses is right exactly if the parser finds the same number of operands: an AND inside
+    BETWEEN or CASE, or next to OR, makes the counts differ.
     """
     tree, tokens = _parsed(text), tokens_of(text)
     if tree is None or not tokens:
@@ -108,7 +108,7 @@ def _key_equality(text: str, schema: StructType) -> KeyEquality | None:
 
 
 def _split(tokens: list[Token], at: Collection[TokenType]) -> list[list[Token]]:
-    """The pieces between tokens of these types that stand outside all parentheses."""
+    """The parts between tokens of these types outside of parentheses."""
     pieces: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:

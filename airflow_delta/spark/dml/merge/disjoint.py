@@ -1,4 +1,4 @@
-"""``FilesWithKeys`` and ``decides_row_by_row``: what of a commit of other rows does not conflict with a MERGE."""
+"""Which concurrent changes do not conflict with a MERGE: ``FilesWithKeys`` and ``decides_row_by_row``."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from airflow_delta.spark.io.shared_bytes import share
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 
 _MAX_BYTES = 16 << 30
-"""Of larger files than these together the keys are not read: the statement is retried instead."""
+"""Most bytes of files whose keys are read; beyond that, the statement is retried instead."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FilesWithKeys(ConfirmConflictingFiles):
-    """Of added files those that hold a row with a key of the source; workers read their key columns.
+    """Confirms which added files contain a row with a key of the source; workers read their key columns.
 
-    Statistics of hashes and UUIDs always overlap. A row that has no key of the source matches nothing, whatever else the
-    condition says, so a file without such a row changes nothing.
+    Statistics of hashes and UUIDs always overlap. A row without a key of the source matches nothing, whatever else the
+    condition says, so a file without such rows does not affect the MERGE.
 
     Attributes:
         spark: The session.
         snapshot: The target, as it was read.
-        keys: Of the source, columns named as the target's.
+        keys: Keys of the source, with columns named as the target's.
     """
 
     spark: SparkSession
@@ -49,7 +49,7 @@ class FilesWithKeys(ConfirmConflictingFiles):
 
     @classmethod
     def of(cls, spark: SparkSession, snapshot: Snapshot, source: MergeSource, clauses: BoundClauses) -> FilesWithKeys | None:
-        """None where the source's keys are not at hand, and where rows without match matter."""
+        """None if the source's keys are not available, or if target rows without match matter."""
         if source.keys is None or clauses.not_matched_by_source:
             return None
         return cls(spark=spark, snapshot=snapshot, keys=source.keys)
@@ -64,7 +64,7 @@ class FilesWithKeys(ConfirmConflictingFiles):
                 keys = share(self.spark, to_ipc(self.keys), cache.at_end)
                 rows = scan_positions(self.spark, self.snapshot, files, columns, keys=keys)
                 found = rows.select(FILE).distinct().toArrow()
-        except DeltaError:  # such as a file that is gone again
+        except DeltaError:  # for example, a file that has been deleted again
             failure = printable_lines(traceback.format_exc())
             _log.warning(
                 "could not read the files of a concurrent commit; it counts as a conflict with this MERGE:\n%s", failure
@@ -74,10 +74,10 @@ class FilesWithKeys(ConfirmConflictingFiles):
 
 
 def decides_row_by_row(snapshot: Snapshot, clauses: BoundClauses) -> bool:
-    """Whether another commit may hide rows of the files in which the MERGE hides rows too, as long as they are others.
+    """Whether the MERGE tolerates that other commits delete other rows of the files from which it deletes rows.
 
-    It may when the statement changes every row that it matches: then what the other commit hid was not matched. Where nothing
-    is inserted for want of a match, a matched row that stays as it is may go as well.
+    So it does if it changes every row that it matches: then rows deleted by others were not matched. If it inserts no rows,
+    even a matched but unchanged row may be deleted.
     """
     if not uses_deletion_vectors(snapshot) or clauses.not_matched_by_source:
         return False

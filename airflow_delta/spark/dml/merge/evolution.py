@@ -1,4 +1,4 @@
-"""Schema evolution of a MERGE: the columns of the source that a clause writes are added to the target."""
+"""Schema evolution of a MERGE: source columns that a clause writes are added to the target."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _TYPE_WIDENING = "delta.enableTypeWidening"
 
 
 def definition_after(snapshot: Snapshot, statement: MergeStatement, source: StructType) -> Definition:
-    """The table's definition after the commit: the same, unless the statement evolves the schema and the source has more.
+    """The table's definition after the commit; differs only if the statement evolves the schema.
 
-    A column of the source, or a member of its structs, counts where a clause takes every column, or assigns the one of its
-    name. Columns that do not fit are left as they are; the clauses' analysis reports them.
+    A source column, or a field of its structs, is added if a clause takes every column, or assigns it by name. Columns that do
+    not fit are left unchanged; the analysis of the clauses reports them.
 
     Args:
         snapshot: The target.
@@ -31,8 +31,8 @@ def definition_after(snapshot: Snapshot, statement: MergeStatement, source: Stru
         source: The schema of the source.
 
     Raises:
-        InvalidTableChangeError: A rule of the table is about a column whose type would change.
-        UnsupportedWriterFeatureError: The new columns need what is not known here.
+        InvalidTableChangeError: A rule of the table references a column whose type would change.
+        UnsupportedWriterFeatureError: The new columns need a feature that is not supported here.
     """
     before = Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
     if not statement.schema_evolution:
@@ -52,7 +52,7 @@ def _written_columns(clauses: Iterable[Clause], source: StructType) -> StructTyp
 
 
 def _paths(name: str) -> Iterator[ColumnPath]:
-    """What an assignment may name, folded: a column, whatever signs its name holds, or a member of a struct."""
+    """The paths that an assignment may mean, folded: a column whose name contains dots, or a nested field."""
     plain = unqualified_target(name) or name
     yield (name_key(plain.strip("`")),)
     with suppress(Refusal):
@@ -60,7 +60,7 @@ def _paths(name: str) -> Iterator[ColumnPath]:
 
 
 def _named(source: StructType, paths: Collection[ColumnPath]) -> StructType:
-    """Of the fields those with these paths, and structs with their members that have one."""
+    """The fields with these paths, and structs reduced to their fields with such paths."""
     found = []
     for field in source.fields:
         inside = {path[1:] for path in paths if path[0] == name_key(field.name)}

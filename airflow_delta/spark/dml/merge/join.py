@@ -1,9 +1,8 @@
-"""Which rows of the target match: one join over as little of the target as possible.
+"""Finds the matching rows of the target, by one join over as few target rows as possible.
 
-Python workers read the columns that the statement uses, and keep only rows whose key the source has or, where it has very many,
-may have (a superset filter, in Arrow); these rows enter the JVM with their file and position, where Spark's join decides. Where
-clauses are about rows of the target that no source row matches, the rows that such a clause may change enter too. Where all may
-matter, Spark reads them itself.
+Python workers read the columns that the statement uses, and keep only rows whose key the source has (or may have, if a filter
+replaces very many keys); these rows enter the JVM with their file and position, and Spark's join decides. If clauses apply to
+target rows without match, the rows that such a clause may change enter, too. If all rows may matter, Spark reads them itself.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.session import task_memory
 
 FROM_SOURCE = f"{SOURCE}.{IN_SOURCE}"
-"""Column of the pairs: NULL where a row of the target stands alone."""
+"""Column of the pairs: NULL for a target row without match."""
 
 
 def join(
@@ -42,18 +41,18 @@ def join(
     unmatched: Expression,
     cache: RowCache,
 ) -> tuple[DataFrame, bool]:
-    """The pairs of the materialized source and the rows of the candidates that it matches; and whether certainly none has two.
+    """The pairs of source rows and matching rows of the candidates; and whether certainly no target row is in two pairs.
 
-    Beside the pairs, as the clauses require, rows of either side that match nothing.
+    Includes rows of either side without match, as far as the clauses need them.
 
     Args:
         spark: The session.
         snapshot: The target.
-        source: The source, computed.
-        clauses: The statement's, bound to the target.
-        candidates: The files (``ADD_FILE``) that may hold rows that matter.
-        unmatched: What holds of every row of the target that a clause may change although nothing matches it.
-        cache: Of the statement: it holds what workers share of the keys.
+        source: The materialized source.
+        clauses: The statement's clauses, bound to the target.
+        candidates: The files (``ADD_FILE``) that may contain rows that matter.
+        unmatched: Predicate that holds for every target row that a clause may change although nothing matches it.
+        cache: Cache of the statement, which keeps what workers share of the keys.
     """
     columns = columns_needed(snapshot, clauses, source.on)
     may_change = exact_part(unmatched) if clauses.not_matched_by_source else None
@@ -63,7 +62,7 @@ def join(
     if target is None:
         target = scan_positions(spark, snapshot, candidates, columns, keys=keys, unless=unless)
     how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]
-    # Spark's guesses at sizes decide nothing: that of the source is known, and how much of the target is left cannot be.
+    # Spark's size estimates are not used: the source's size is known, and how much of the target remains cannot be estimated.
     broadcasts = how in _MAY_BROADCAST_SOURCE and source.size is not None and source.size <= _BROADCAST_BYTES
     size = estimated_size(candidates, snapshot.schema, StructType((*columns.fields, *_POSITION)))
     is_one_task = not broadcasts and source.size is not None and max(source.size, size) <= _TASK_BYTES
@@ -73,20 +72,20 @@ def join(
     else:
         rows = source.frame.hint("broadcast" if broadcasts else "merge")
     if is_one_task:
-        rows, target = rows.coalesce(1), target.coalesce(1)  # a task that joins all of it takes less than two shuffles
+        rows, target = rows.coalesce(1), target.coalesce(1)  # joining it all in one task is cheaper than two shuffles
     are_unique = keys.are_keys_unique if isinstance(keys, KeyFilter) else source.are_keys_unique
     return rows.alias(SOURCE).join(target.alias(TARGET), sql_expression(source.on), how), are_unique
 
 
 _BROADCAST_BYTES = 10 << 20
-"""As Spark's default."""
+"""Spark's default."""
 _TASK_BYTES = 16 << 20
-"""Of either side that one task joins."""
+"""Bytes of either side that one task joins."""
 _MAY_BROADCAST_SOURCE = ("inner", "right")
 _MAY_HASH_TARGET = ("inner", "left")
-"""A hash table of the target's rows spares sorting the source, which is the wider side."""
+"""Join types for which a hash table of the target's rows avoids sorting the source, the wider side."""
 _HASHED = 4
-"""The table takes about so many times the bytes of its rows, all of which may have one key, and so be one task's."""
+"""A hash table takes about this many times the bytes of its rows, all of which may have the same key, and so be in one task."""
 _POSITION = (StructField(FILE, INTEGER), StructField(ROW, LONG))
 _JOINS = {(False, False): "inner", (True, False): "left", (False, True): "right", (True, True): "full"}
-"""By whether rows of the source, and rows of the target, matter that match nothing."""
+"""Join type, by whether source rows and target rows without match matter."""

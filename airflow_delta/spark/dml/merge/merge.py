@@ -24,25 +24,25 @@ def merge(
     start_version: int | None = None,
     txn: tuple[str, int] | None = None,
 ) -> OperationResult:
-    """Run a MERGE and commit it, or raise and leave the table as it is.
+    """Run a MERGE and commit it, or raise and leave the table unchanged.
 
-    After a conflict the match is computed again on the newest version, with the rows of the source as they were the first time;
-    with new ones where the source reads the target itself.
+    After a conflict the match is computed again on the newest version, with the source rows read at first; they are read again
+    if the source reads the target itself.
 
     Args:
         spark: The session.
         log: The target's log.
-        statement: What to do.
-        origin: The run that executes the statement; a commit with its token counts as this statement's.
+        statement: The statement.
+        origin: The task run that executes the statement; a commit with its token counts as this statement's.
         start_version: As of ``retry_on_conflict``.
-        txn: Name of an application and a number that grows with each of its statements: nothing is done where the table has
-            this number, or a greater one, already.
+        txn: Application id and version, which grows with each statement: nothing is done if the table has recorded this or a
+            greater version.
 
     Raises:
         TableNotFoundError: The target does not exist; nothing is created.
-        SchemaMismatchError: A clause references columns that do not exist, or values that do not fit their column.
+        SchemaMismatchError: A clause references unknown columns, or values do not fit their column.
         MultipleSourceRowsMatchedError: A target row has more than one match.
-        ConstraintViolatedError: NULL in a column that is NOT NULL.
+        ConstraintViolatedError: A NOT NULL column contains NULL.
         ExpectationFailedError: An expectation does not hold.
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """

@@ -45,11 +45,11 @@ class MergePlan:
     Attributes:
         base: The target's definition when the plan was made.
         after: Its definition after the commit.
-        source: Computed, with its keys.
-        predicate: What holds of every target row that can matter.
-        unmatched: What holds of every target row that a clause may change although nothing matches it.
-        views: What expectations see beside the staged rows.
-        origin: The run that executes the statement, and what the source was read from.
+        source: The materialized source, with its keys.
+        predicate: Predicate that holds for every target row that can matter.
+        unmatched: Predicate that holds for every target row that a clause may change although nothing matches it.
+        views: Views that expectations see in addition to the staged rows.
+        origin: The task run that executes the statement, with the versions read by the source.
         reads: What the source reads of the target.
         is_of_one_version: Whether the source, or a view, reads the target, so that another version requires another plan.
     """
@@ -73,11 +73,11 @@ class MergePlan:
 
     @property
     def keys(self) -> pa.Table | None:
-        """The keys of which a file that matters holds one; None where they are not at hand, or where other rows matter, too."""
+        """Keys, one of which every file that matters contains; None if unavailable, or if other rows matter, too."""
         return None if self.clauses.not_matched_by_source else self.source.keys
 
     def after_conflict(self, conflict: WriteConflict, newest: Snapshot) -> MergePlan | None:
-        """The plan, if it holds for this version too. Raises the conflict where the statement cannot be repeated."""
+        """The plan, if it also holds for this version; else None. Raises the conflict if the statement cannot be repeated."""
         check_definition(conflict, self.base.metadata, newest)
         return None if self.is_of_one_version or self.base != _definition(newest) else self
 
@@ -101,7 +101,7 @@ def plan_merge(
     origin: Origin,
     cache: RowCache,
 ) -> MergePlan:
-    """Bind the statement to the target, and compute its source; nothing is computed when the statement does not fit.
+    """Bind the statement to the target, and compute its source; nothing is computed if the statement does not fit.
 
     ``cache`` keeps the source as long as the plan is used.
     """

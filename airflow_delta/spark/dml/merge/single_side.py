@@ -1,4 +1,4 @@
-"""Clauses about one side of a MERGE: their columns are qualified, so that they mean the same where both sides are visible."""
+"""Qualifies columns in clauses about one side of a MERGE, so that they keep their meaning where both sides are visible."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, qu
 
 
 def about_one_side(clauses: Iterable[Clause], schema: StructType, source_columns: Iterable[str]) -> Iterator[Clause]:
-    """The clauses; of those about the source or the target alone, columns that both have get the name of their side.
+    """The clauses; in those about only the source or only the target, columns that both sides have are qualified.
 
     Args:
-        clauses: The statement's.
-        schema: The target's.
+        clauses: The statement's clauses.
+        schema: The target's schema.
         source_columns: Names of the source's columns.
     """
     both = {name_key(name) for name in schema.names} & {name_key(name) for name in source_columns}

@@ -1,4 +1,4 @@
-"""The source of a MERGE, computed once: its rows, and what its keys say about the target."""
+"""The source of a MERGE, computed once: its rows, and what its keys imply for the target."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _MAX_KEY_BYTES = 64 << 20
 _FEW_BYTES = 1 << 20
 _MAX_LISTED_VALUES = 64
 _ROW_BYTES, _VALUE_BYTES = 16, 8
-"""What Spark's rows take at least, and each of their values, however short it is."""
+"""Least bytes of a row in Spark, and of each of its values."""
 _SIZED = (*_SIMPLE, BOOLEAN, FLOAT, DOUBLE)
 _MAX_TEXTS = 64
 _KEY = "__airflow_delta_key_"
@@ -67,18 +67,18 @@ IN_SOURCE = "__airflow_delta_in_source"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergeSource:
-    """The rows of the source, fixed for the statement and all its attempts.
+    """The rows of the source, fixed for all attempts of the statement.
 
     Attributes:
-        frame: The source's columns, one for each key, and ``IN_SOURCE``.
-        rows: How many there are.
-        size: Their bytes in memory, about; None where that is not known.
-        key_fields: Columns of the target that the condition equates with keys; integers are longs.
-        keys: The distinct keys that can match (no NULLs), columns named as the target's. None when the condition equates no
-            keys, or when there are too many to be handed to every worker.
-        are_keys_unique: Whether certainly no two rows have one key, so that no target row has two matches.
-        on: The condition as SQL over ``target`` and ``source``, keys as computed.
-        matched: What holds of every target row that a source row may match, as far as the keys show.
+        frame: The source's columns, a column for each key, and ``IN_SOURCE``.
+        rows: Number of rows.
+        size: Approximate bytes in memory; None if unknown.
+        key_fields: Columns of the target that the condition equates with keys; integers as longs.
+        keys: The distinct keys that can match (no NULLs), with columns named as the target's. None if the condition equates no
+            keys, or if there are too many to send to every worker.
+        are_keys_unique: Whether certainly no two rows have the same key, so that no target row has two matches.
+        on: The condition as SQL over ``target`` and ``source``, with computed key columns.
+        matched: Predicate that holds for every target row that a source row may match, as far as the keys show.
     """
 
     frame: DataFrame
@@ -91,12 +91,12 @@ class MergeSource:
     matched: Expression
 
     def keys_for(self, files: pa.Table, cache: RowCache) -> SharedBytes | KeyFilter | None:
-        """What tells workers which rows of these files (``COUNTED_FILE``) may match: the keys, or a filter of very many.
+        """What shows workers which rows of these files (``COUNTED_FILE``) may match: the keys, or a filter of very many.
 
-        A filter, too, where the keys cannot reach workers that read so many files.
+        Also a filter if the keys are too large for the number of workers.
 
-        None where nothing does, or would cost more than it saves: where all that could be left out are fewer rows than those of
-        the source, each of which goes into the filter. Workers share it until the cache is released.
+        None if neither is available, or a filter would cost more than it saves: if the files have fewer live rows than the
+        source, all rows of which would go into the filter. Workers share the result until the cache is released.
         """
         spark = self.frame.sparkSession
         shareable = shareable_bytes(spark, files)
@@ -118,16 +118,16 @@ def materialize(
     reads: TargetReads | None,
     cache: RowCache,
 ) -> MergeSource:
-    """Compute the source, with its keys beside its columns, and look at the keys.
+    """Compute the source, with its keys as additional columns, and analyze the keys.
 
-    The rows are kept, so that a source that would give other rows the second time is read once; keys are columns of it, so that
-    what prunes files and what joins are the same values.
+    The rows are cached, so that a source that is not deterministic is only computed once; keys are columns of it, so that files
+    are skipped and rows are joined by the same values.
 
     Args:
         source: The rows.
         condition: The statement's condition.
-        reads: Takes note of what the source reads of the target; None where it reads nothing of it.
-        schema: The target's.
+        schema: The target's schema.
+        reads: Records what the source reads of the target; None if it reads nothing of it.
         cache: Keeps the rows.
     """
     columns = from_spark(source.frame.schema)
@@ -174,13 +174,13 @@ def materialize(
         key_fields=tuple(fields),
         keys=keys,
         are_keys_unique=is_unique,
-        on=" AND ".join([*equal, *(f"({conjunct}\n)" for conjunct in rest)]),  # the end of a line ends a comment in it
+        on=" AND ".join([*equal, *(f"({conjunct}\n)" for conjunct in rest)]),  # the line break ends a trailing comment
         matched=matched,
     )
 
 
 def _held_with_keys(source: OpenSource, equalities: Sequence[KeyEquality]) -> HeldRows | None:
-    """The rows with their keys, where this process holds them and each key is one of their columns; None elsewhere."""
+    """The rows with their keys, if this process holds them and each key is one of their columns; else None."""
     if source.held is None:
         return None
     rows, shown = source.held, source.frame.schema.fields
@@ -202,7 +202,7 @@ def _key_names(keys: Sequence[object]) -> list[str]:
 
 
 def _texts(columns: StructType) -> list[str] | None:
-    """Names of the columns whose values may be of any length; None where others are, too, or where these are very many."""
+    """Names of the columns of variable length; None if nested columns are among them, or if there are very many."""
     is_known = all(field.type in _SIZED or isinstance(field.type, DecimalType) for field in columns.fields)
     texts = [field.name for field in columns.fields if field.type in (STRING, BINARY)]
     is_known &= len(texts) <= _MAX_TEXTS and len({name_key(name) for name in columns.names}) == len(columns.names)
@@ -210,25 +210,25 @@ def _texts(columns: StructType) -> list[str] | None:
 
 
 def _may_be_brought(spark: SparkSession, size: int) -> bool:
-    """Whether the driver takes results of about so many bytes; the session is asked where they are many."""
+    """Whether the driver accepts results of about this many bytes; the session's limit is only read if they are large."""
     return size <= _FEW_BYTES or size <= result_bytes(spark)
 
 
 def _length(texts: Iterable[str]) -> SparkColumn:
-    """Bytes of these columns of a row."""
+    """Bytes of these columns in a row."""
     return folded(add, [F.lit(0), *(F.coalesce(F.octet_length(quoted(name)), F.lit(0)) for name in texts)])
 
 
 def _length_here(rows: pa.Table, texts: Iterable[str]) -> int:
-    """Bytes of these columns of rows that this process holds."""
+    """Bytes of these columns in rows that this process holds."""
     return sum(pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in texts)
 
 
 def _joinable(key: KeyEquality, source: DataFrame, columns: StructType, schema: StructType) -> StructField | None:
-    """The target's field, when the other side is about the source alone and both are of one simple type (or integers: a long).
+    """The target's field, if the other side only uses the source and both have the same simple type (or are integers: long).
 
-    Only then do Arrow, the statistics in the log and Spark's join mean the same by "equal": floats (NaN, -0.0), types that
-    Spark would cast first and CHAR, which it may pad, are left to Spark.
+    Only then do Arrow, the statistics in the log and Spark's join agree on equality. Floats (NaN, -0.0), types that Spark would
+    cast first, and CHAR, which it may pad, are left to Spark.
     """
     field = schema.find(key.column)
     plain = () if key.source_column is None else tuple(_named(key.source_column, columns))
@@ -241,7 +241,7 @@ def _joinable(key: KeyEquality, source: DataFrame, columns: StructType, schema: 
     if field is None or has_char(field) or has_collation(field) or found.metadata:
         return None
     if field.type in INTEGERS and found.type in INTEGERS:
-        return replace(field, type=LONG)  # a key of the source may be too large for the column
+        return replace(field, type=LONG)  # a source key may be too large for the column
     is_simple = field.type in _SIMPLE or isinstance(field.type, DecimalType)
     return field if is_simple and field.type == found.type else None
 
@@ -257,7 +257,7 @@ def _renamed(keys: pa.Table, fields: Sequence[StructField]) -> pa.Table:
 
 
 def _values_predicate(field: StructField, values: pa.ChunkedArray) -> Expression:
-    """The values themselves while they are few, else their range; TRUE where there are times beyond the years of Python."""
+    """The values themselves if there are few, else their range; TRUE if there are timestamps outside of Python's years."""
     distinct = values.unique()
     try:
         if 0 < len(distinct) <= _MAX_LISTED_VALUES:
@@ -276,7 +276,7 @@ def _range_predicates(frame: DataFrame, names: Sequence[str], fields: Sequence[S
         columns = extremes.columns[2 * position : 2 * position + 2]
         try:
             low, high = (column.cast(arrow_type(field.type))[0].as_py() for column in columns)
-        except OverflowError:  # a time beyond the years of Python: any row may match
+        except OverflowError:  # a timestamp outside of Python's years: any row may match
             yield TRUE
         else:
             yield range_predicate(field, low, high)
