@@ -1,4 +1,4 @@
-# `make demo` and `make test` need nothing else set up: .ci/setup makes .venv, finds Java, then runs the command.
+# `make demo` and `make test` need no other setup: .ci/setup makes .venv, finds Java, then runs the command.
 RUN := .ci/setup
 
 .PHONY: help demo test test-core test-slow test-spark-matrix test-airflow-matrix lint types imports check docs constraints clean
@@ -15,12 +15,12 @@ help:
 demo:
 	@$(RUN) python dags
 
-# Two at a time, whole files each, as a file's tests share what its fixtures make; each has a JVM of its own. In the order of the
-# folders: files with few tests are the long ones here, and one of them at the end would leave a core idle.
+# Two processes, each with a JVM of its own; a file's tests stay together because they share fixtures. Files keep their order:
+# those with few tests are the slow ones here, and xdist would put them last, where one of them would leave a core idle.
 test:
 	@$(RUN) pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-# The folders are those of the floor in tests/conftest.py: the others cannot be imported without Airflow.
+# Only the folders that tests/conftest.py marks as `core`: the others cannot be imported without Airflow.
 test-core:
 	@.ci/setup --core pytest tests/core tests/cli tests/watch -m "core and not slow and not emulator" \
 		--numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -29,15 +29,15 @@ test-slow:
 	@$(RUN) pytest -m slow --compile-queries --hypothesis-profile=search
 
 # Every test of the data plane and the jobs on each version of Spark: `make test-spark-matrix VERSIONS=4.0` for one of them,
-# VERSIONS="4.0 --quick" without its slow tests. Interrupted, it goes on where it was. Without VERSIONS, those of a session over
-# Spark Connect on two of them, and the quick ones with the least version of each package, too.
+# VERSIONS="4.0 --quick" without its slow tests. An interrupted run resumes where it stopped. Without VERSIONS, it also runs the
+# tests over Spark Connect on two versions, and the quick ones with the oldest supported version of each package.
 test-spark-matrix:
 	@.ci/setup --java .ci/test-spark-matrix $(VERSIONS)
 	@$(if $(VERSIONS),,.ci/setup --java .ci/test-spark-matrix 4.0 4.2 --connect)
 	@$(if $(VERSIONS),,.ci/setup --java .ci/test-spark-matrix 4.0 4.2 --connect-slow)
 	@$(if $(VERSIONS),,.ci/setup --java .ci/test-spark-matrix 4.0 --least --quick)
 
-# Each version in an environment of its own; an interrupted run goes on. `make test-airflow-matrix VERSIONS="3.0 unit"` for a part.
+# Each version in an environment of its own; an interrupted run resumes. `make test-airflow-matrix VERSIONS="3.0 unit"`: a part.
 test-airflow-matrix:
 	@$(RUN) .ci/test-airflow-matrix $(VERSIONS)
 
@@ -57,7 +57,7 @@ check:
 docs:
 	@$(RUN) docs/site/build
 
-# Needs uv. --universal: one file for every Python and platform, told apart by markers.
+# Needs uv. --universal: one file for every Python and platform, distinguished by markers.
 constraints:
 	uv pip compile pyproject.toml --quiet --upgrade --universal --all-extras --python-version 3.11 --no-annotate \
 		--custom-compile-command "make constraints" --output-file constraints.txt

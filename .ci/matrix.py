@@ -1,4 +1,4 @@
-"""What the matrices of versions have in common: runs of pytest, their reports, and the table of outcomes."""
+"""Shared by the version matrices: runs of pytest, their reports, and the table of outcomes."""
 
 import os
 import signal
@@ -18,27 +18,27 @@ def head(product):
 
 
 def has_slow_tests(path):
-    """Whether a file of tests has slow ones."""
+    """Whether a test file has slow tests."""
     text = path.read_text()
     return "mark.slow" in text or "slow_after(" in text
 
 
 def run_pytest(python, files, mark, report, minutes, *options):
-    """Run these tests, and leave the report once they have ended; as a failed one when they took longer than this."""
+    """Run the tests and write their report when they end; a run that exceeds the time limit is reported as failed."""
     report.parent.mkdir(parents=True, exist_ok=True)
     unfinished, output = report.with_suffix(".unfinished"), report.with_suffix(".txt")
     print(f"{output.relative_to(ROOT)}: ", end="", file=sys.stderr, flush=True)
-    # Half the time is more than any test takes: by then it has stopped, and the output should say where.
+    # No test takes half of the time limit: one that does hangs, and its stack traces should be in the output.
     settings = {"faulthandler_timeout": 30 * minutes, "junit_suite_name": commit()}
     command = [python, "-m", "pytest", *files, "-m", mark, *options, "-p", "no:cacheprovider", f"--junitxml={unfinished}"]
     command += ["--compile-queries", *(part for name, value in settings.items() for part in ("-o", f"{name}={value}"))]
     environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "VIRTUAL_ENV")}
-    # Submitted drivers and their workers are of this environment, and import the checkout, too.
+    # Submitted drivers and their workers use this environment and import the checkout, too.
     environment |= {"PATH": f"{python.parent}{os.pathsep}{environment['PATH']}"}
     environment |= {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
     for former in (report, unfinished):
         former.unlink(missing_ok=True)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored, and pytest would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background processes, and pytest would inherit that
     with output.open("w") as printed:
         streams = {"stdin": subprocess.DEVNULL, "stdout": printed, "stderr": subprocess.STDOUT}
         process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, **streams)
@@ -57,7 +57,7 @@ def run_pytest(python, files, mark, report, minutes, *options):
 
 
 def _end(process):
-    """As Ctrl+C does, so that fixtures end what they have started; then for good."""
+    """Interrupt like Ctrl+C, so that fixtures end what they have started; then kill."""
     with suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -76,13 +76,13 @@ def _report_timeout(report, files, minutes):
 
 
 def commit():
-    """The commit that is tested, with a plus where files differ from it."""
+    """The commit under test, followed by a plus if files differ from it."""
     command = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def outcomes(report):
-    """Each test's name and outcome in a report, with pytest's words."""
+    """Name and outcome (as pytest words it) of each test in a report."""
     for case in ET.parse(report).iter("testcase"):
         kinds = (kind for kind in ("error", "failure", "skipped") if case.find(kind) is not None)
         kind = next(kinds, "passed")
@@ -91,19 +91,19 @@ def outcomes(report):
 
 
 def commit_of(report):
-    """The commit at which a report was made."""
+    """The commit that a report is of."""
     return ET.parse(report).find("testsuite").get("name")
 
 
 def is_done(report, *, keeps_other_commits):
-    """Whether there is a report of tests that passed, at this commit or at any."""
+    """Whether there is a report without failures, of the given commit or of any."""
     if not report.exists() or any(outcome == "failed" for _, outcome, _ in outcomes(report)):
         return False
     return keeps_other_commits or commit_of(report) == commit()
 
 
 def summarize(version, kind, reports, unit):
-    """The line of the table, which counts reports by this unit; names of what failed are printed."""
+    """The line of the table, which counts reports in the given unit; also prints the names of failed tests."""
     counts, reasons, commits = Counter(), Counter(), {}
     made = [report for report in reports if report.exists()]
     for report in made:

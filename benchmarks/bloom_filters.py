@@ -1,8 +1,8 @@
-"""Rows looked up by UUID in a table whose files all span the same range: by Bloom filters, and at what price.
+"""Bloom filters on a UUID column whose range is the same in every file: what lookups gain, and what writing costs.
 
-Printed are the bytes and seconds that the filters add to writing the table; how many of its files a lookup still leaves, of
-keys that are not there and of keys that are; and a MERGE of keys that lie in three files, against plain Spark copying the table
-once. An independent engine then checks every row of the last MERGE.
+Prints the bytes and seconds that the filters add to writing the table; how many files a lookup still has to read, for absent
+and for present keys; and a MERGE of keys that lie in three files, against plain Spark copying the table once. An independent
+engine then checks every row of the last MERGE.
 
     python -m benchmarks.bloom_filters [--rows 10000000] [--files 120] [--rounds 5] [--keys 1000] [--fpp 1e-5] [--items 100000]
 """
@@ -41,10 +41,10 @@ class Size:
     Attributes:
         rows: Rows of the table.
         files: Files of the table.
-        rounds: Measured rounds; ``WARM_UP_ROUNDS`` come before them.
+        rounds: Measured rounds, after ``WARM_UP_ROUNDS``.
         keys: Rows of the MERGE's source.
-        fpp: The rate of the filters; None is the default.
-        items: Distinct values of a row group, as the table says; None lets the writer find out.
+        fpp: False positive rate of the filters; the default rate when None.
+        items: Distinct values per row group, set as a table property; counted by the writer when None.
     """
 
     rows: int
@@ -56,7 +56,7 @@ class Size:
 
 
 def main() -> int:
-    """Run it and print its result; 1 when an independent engine finds other rows."""
+    """Run the benchmark and print its results; 1 when an independent engine finds other rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("rows", 10_000_000), ("files", 120), ("rounds", 5), ("keys", 1_000), ("cores", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -83,7 +83,7 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
 
 
 def _report_price(spark: SparkSession, indexed: Path, plain: Path, size: Size) -> None:
-    """Write the table with and without filters, in turns, half as often as rounds are; the last ones stay."""
+    """Write the table with and without filters, alternately, in half as many rounds; the last two tables stay."""
     query = f"SELECT {COLUMNS.format(key=KEYS['uuid'], seed=0)} FROM range(0, {size.rows}, 1, {size.files})"
     properties = {"airflow_delta.bloomFilter.columns": "key"}
     properties |= {"airflow_delta.bloomFilter.fpp": size.fpp} if size.fpp else {}
@@ -130,7 +130,7 @@ def _report_merge(spark: SparkSession, directory: Path, base: Path, size: Size, 
     source, copy, plain = (directory / name for name in ("source", "copy", "plain"))
     parts = [(size.files * part // TOUCHED_FILES, (size.keys + part) // TOUCHED_FILES) for part in range(TOUCHED_FILES)]
     step = max(1, size.rows // size.files // (size.keys // TOUCHED_FILES + 4))
-    starts = [(-(-size.rows * file // size.files), keys) for file, keys in parts]  # the ids of a file are a range
+    starts = [(-(-size.rows * file // size.files), keys) for file, keys in parts]  # each file holds a range of ids
     ids = " UNION ALL ".join(f"SELECT {start} + id * {step} AS id FROM range({keys})" for start, keys in starts)
     spark.sql(f"SELECT {COLUMNS.format(key=KEYS['uuid'], seed=1)} FROM ({ids})").coalesce(1).write.parquet(str(source))
     spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(file).stat().st_size for file in data_files(base)))

@@ -1,4 +1,4 @@
-"""Our modules as pip installs them: compiled, whatever this environment says of bytecode."""
+"""Compiles our modules as pip does on installation, even where the environment disables writing bytecode."""
 
 import compileall
 from pathlib import Path
@@ -7,5 +7,5 @@ import airflow_delta
 
 
 def compile_modules() -> None:
-    """Write the bytecode of our modules; a process that imports them would compile them anew where none may be written."""
+    """Write the bytecode of our modules; without it, each process would compile them again if it may not write bytecode."""
     compileall.compile_dir(Path(airflow_delta.__file__).parent, quiet=2)

@@ -1,10 +1,10 @@
-"""The look of COPY INTO for new files, where a million are known: what a table remembers, the listing, and the join.
+"""COPY INTO's search for new files among a million known ones: reading the table's list of loaded files, listing, joining.
 
     python -m benchmarks.copy_into [--files 1000000] [--new 1000] [--look-back 10000] [--directory /dev/shm]
 
-The files are real ones (empty, in folders of a thousand) on the local disk; the table remembers all but the new ones, as loads
-of a thousand files have left it. Printed are seconds, CPU seconds and the most memory that the process has had so far: of the
-whole look with a listing of everything, and from the last known files on; and of its parts. Needs no Spark.
+The files exist on the local disk (one byte each, in folders of a thousand); the table has loaded all but the new ones, a
+thousand at a time. Prints seconds, CPU seconds and the peak memory of the process so far: for the whole search with a full
+listing, for one that lists from the last known files on, and for its parts. Needs no Spark.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Found = TypeVar("Found")
 
 
 def make_files(root: Path, files: int) -> None:
-    """Files of one byte, as empty ones wait for their content, in folders whose names ascend with the hours."""
+    """Make files of one byte (COPY INTO does not load empty ones yet), in folders with ascending names."""
     for start in range(0, files, FOLDER):
         folder = root / f"2026/{start // FOLDER:06d}"
         folder.mkdir(parents=True)
@@ -57,7 +57,7 @@ def make_files(root: Path, files: int) -> None:
 
 
 def remember(log: DeltaLog, known: pa.Table) -> int:
-    """Load the files, a thousand at a time, as far as the memory is concerned; the number of its parts."""
+    """Record the files as loaded, a thousand at a time; returns the number of parts of the record."""
     loaded = LoadedFiles()
     for start in range(0, len(known), FOLDER):
         loaded = write_loaded_files(log.store, loaded, known.slice(start, FOLDER))
@@ -81,7 +81,7 @@ def measured(name: str, work: Callable[[], Found]) -> Found:
 
 
 def main() -> None:
-    """Make table and files, and look."""
+    """Make the table and files, and measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--new", type=int, default=1_000)

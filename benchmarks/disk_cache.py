@@ -2,8 +2,9 @@
 
     python -m benchmarks.disk_cache [--files 1000000] [--wait 0.03] [--rounds 3]
 
-The store is moto's S3 server in a process of its own, which waits before each answer as a network would. Each opening is a
-fresh process, and reads path, size and rows of every live file. Imports are not measured; the client of S3 is.
+The store is moto's S3 server in a process of its own, which waits before each response to simulate network latency. Each
+opening is a fresh process that reads path, size and row count of every live file. Imports are not timed; making the S3 client
+is.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from benchmarks.log_core.case import Size
 from benchmarks.log_core.tables import large_table
 
 LIMIT = 0.2
-"""Of the first opening with the cache, what the second one may take."""
+"""The most that the second opening with the cache may take, as a share of the first one."""
 
 _BUCKET = "benchmark"
 _KEYS = {"key": "test", "secret": "test"}
@@ -50,7 +51,7 @@ class Opening:
 
 
 class SlowServer:
-    """A WSGI application that waits before another one answers, and counts its requests."""
+    """A WSGI application that delays another one, and counts its requests."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]], wait: float) -> None:
         self._application = application
@@ -59,7 +60,7 @@ class SlowServer:
         self._requests = 0
 
     def __call__(self, environment: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """The other one's answer; at a path of our own, how many requests came since that was last asked."""
+        """The other application's response; at a path of our own, the number of requests since that path was last requested."""
         with self._lock:
             if environment["PATH_INFO"] == _REQUESTS:
                 count, self._requests = self._requests, 0
@@ -71,7 +72,7 @@ class SlowServer:
 
 
 def serve(wait: float) -> None:
-    """Run the store until this process is ended; its port is printed first."""
+    """Print the store's port, then run the store until this process is killed."""
     from moto.server import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415 - only this process needs it
     from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415 - the same
 
@@ -97,7 +98,7 @@ def running_store(wait: float) -> Iterator[str]:
 
 
 def upload(endpoint: str, table: Path) -> str:
-    """Put the log of a local table into the bucket; the URI of the table there."""
+    """Upload the log of a local table to the bucket; returns the table's URI there."""
     client = _client(endpoint)
     for file in sorted((table / "_delta_log").iterdir()):
         if file.is_file():
@@ -131,7 +132,7 @@ def open_here(uri: str) -> None:
 
 
 def run(files: int, wait: float, rounds: int) -> int:
-    """Measure and print; 1 when the second opening takes too long, needs a look at more, or finds something else."""
+    """Measure and print; 1 when the second opening takes too long, sends too many requests, or finds something else."""
     with tempfile.TemporaryDirectory(prefix="benchmark-cache-") as folder, running_store(wait) as endpoint:
         uri = upload(endpoint, large_table(Path(folder), Size(files=files, commits=1)))
         found: dict[str, list[Opening]] = {"without a cache": [], "an empty cache": [], "the next process": []}
@@ -161,7 +162,7 @@ def _requests(endpoint: str) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, or be the store or an opening of a measurement."""
+    """Measure; or, in a child process, run the store or one opening."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--wait", type=float, default=0.03, help="seconds before each answer of the store")

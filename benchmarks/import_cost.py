@@ -1,13 +1,13 @@
-"""What a DAG file pays for naming our operators, sensors and assets, above what naming ``SparkSubmitOperator`` costs it.
+"""What importing our operators, sensors and assets adds to a DAG file that imports ``SparkSubmitOperator``.
 
-Each import is made by a process of its own, which has imported ``SparkSubmitOperator`` before; they take turns. Our modules are
-compiled first, as they are where pip has installed them.
+Each import runs in a process of its own that has imported ``SparkSubmitOperator`` before; the modules alternate. Our modules
+are compiled first, as pip does on installation.
 
     python -m benchmarks.import_cost [--rounds 11]
 
-Printed are the median and the slowest CPU seconds, and the median without garbage collection: a full one of all that Airflow
-has loaded takes 0.2 s, and falls into whichever import comes next. The exit code is 1 when the median of the operators, with
-it, exceeds ``TARGET``.
+Prints the median and the slowest CPU seconds, and the median without garbage collection: a full collection of all that Airflow
+has loaded takes 0.2 s, and may happen during any import. The exit code is 1 when the median of the operators, with garbage
+collection, exceeds ``TARGET``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ print(time.process_time() - start)
 
 
 def main() -> int:
-    """Import each module so often, print what it costs, and return whether the operators cost too much."""
+    """Import each module in every round, print the costs, and return whether the operators cost too much."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=11)
     rounds = parser.parse_args().rounds

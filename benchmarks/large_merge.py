@@ -1,7 +1,7 @@
-"""MERGE into a table that no memory here holds: 1 % and then all of the rows matched, one file much larger than the others.
+"""MERGE into a table larger than memory: 1 % and then all of the rows match, and one file is much larger than the others.
 
-``local-cluster`` with executors of 1 GiB heap. An executor (its JVM and Python workers together) and the driver (its JVM and
-this process) may each have 2 GiB resident at most. Rows are 1 KiB uncompressed.
+``local-cluster`` with executors of 1 GiB heap. The resident memory of an executor (its JVM and Python workers together) and of
+the driver (its JVM and this process) may be 2 GiB each at most. Rows are 1 KiB uncompressed.
 
     python -m benchmarks.large_merge [--gib 20] [--executors 2]
 """
@@ -29,7 +29,7 @@ from airflow_delta.core.statements import FileSource, MatchedUpdate, MergeStatem
 from airflow_delta.spark.dml.merge.merge import merge
 
 LIMIT = 2 << 30
-"""Bytes that an executor, or the driver, may have resident."""
+"""The most resident memory of an executor, or of the driver, in bytes."""
 _ROWS_PER_GIB = 1 << 20
 _ROWS_PER_FILE = 1 << 18
 _EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -38,7 +38,7 @@ _ROW = "id AS key, 0 AS seen, repeat(sha2(cast(id AS string), 256), 16) AS paylo
 
 @dataclass(slots=True)
 class Residents:
-    """The most that the driver, and any executor, had resident while the block ran: bytes, sampled."""
+    """Peak resident memory of the driver, and of any executor, while the block ran: bytes, sampled."""
 
     driver: int = 0
     executor: int = 0
@@ -63,7 +63,7 @@ class Residents:
 
 
 def _resident(process: psutil.Process) -> tuple[int, list[int]]:
-    """Bytes of this process and what it started, without executors; and of each executor with what that started."""
+    """Bytes of this process and its children without the executors; and of each executor with its children."""
     try:
         if _EXECUTOR in " ".join(process.cmdline()):
             return 0, [sum(_of(member) for member in (process, *process.children(recursive=True)))]
@@ -127,7 +127,7 @@ def _merges(spark: SparkSession, directory: Path, rows: int) -> Iterator[bool]:
 
 
 def _is_right(table: Path, rows: int, merges: int) -> bool:
-    """By duckdb, of the files that the log names: each row is there, was seen as often as it should, and kept its payload."""
+    """Check, with duckdb on the live files, that every row exists, was updated as often as expected, and kept its payload."""
     files = [
         str(table / path) for path in DeltaLog.for_table(str(table)).snapshot().files(columns=["path"])["path"].to_pylist()
     ]
@@ -141,7 +141,7 @@ def _is_right(table: Path, rows: int, merges: int) -> bool:
 
 
 def open_session(executors: int, directory: str) -> SparkSession:
-    """A cluster of processes on this machine; their files lie in the directory."""
+    """A ``local-cluster`` session whose files lie in the directory."""
     root = str(Path(__file__).resolve().parents[1])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))

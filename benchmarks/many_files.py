@@ -1,10 +1,10 @@
-"""What a driver needs for a table of very many files.
+"""What the driver needs for a table of very many files.
 
-That is a MERGE that prunes none of them, a rewrite of all, deletion vectors for all, and the plan of an OPTIMIZE.
+The cases are a MERGE that prunes none of them, a rewrite of all, deletion vectors for all, and planning an OPTIMIZE.
 
-The log is real, the data files are not: workers are handed their files, and read nothing. Each file has statistics of ten
-columns, and its keys lie anywhere, as those of hashes do. The driver is its JVM and the Python process; executors are processes
-of their own.
+The log is real, the data files do not exist: workers receive their lists of files and read nothing. Each file has statistics of
+ten columns, and its keys are spread over the whole range, like hashes. The driver is its JVM and the Python process; executors
+are separate processes.
 
     python -m benchmarks.many_files [--files 1000000]
 """
@@ -43,7 +43,7 @@ from airflow_delta.spark.rewrite.row_changes import DROP, OUTPUT, ROW
 from benchmarks.large_merge import Residents, open_session
 
 LIMIT = 1536 << 20
-"""Bytes that the driver may have resident."""
+"""The most resident memory of the driver, in bytes."""
 FUNCTION_LIMIT = 8 << 20
 TASK_LIMIT = 20_000
 _COLUMNS = [f"c{number}" for number in range(10)]
@@ -54,7 +54,7 @@ _ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class NoRows:
-    """Takes the files of a scan, and finds no row in them."""
+    """A worker that receives the files of a scan and finds no rows."""
 
     shares: FileShares
 
@@ -70,7 +70,7 @@ class NoRows:
 
 @dataclass(slots=True)
 class Scans:
-    """What a statement hands to its workers: in place of ``map_files``."""
+    """Replaces ``map_files`` and records what a statement sends to its workers."""
 
     files: int = 0
     tasks: int = 0
@@ -79,7 +79,7 @@ class Scans:
     def __call__(
         self, spark: Any, files: pa.Table, tasks: Any, worker: Callable[..., Any], *more: Any, **options: Any
     ) -> DataFrame:
-        """As ``map_files``, but that no file is read."""
+        """Like ``map_files``, but no file is read."""
 
         def counted(shares: FileShares) -> NoRows:
             self.functions.append(len(pickle.dumps(worker(shares))))
@@ -191,7 +191,7 @@ def _merge(table: str, files: int) -> int:
 
 
 def _rewrite(table: str, files: int) -> int:
-    """No row changes: the workers are handed their files, and ask for none."""
+    """Rewrite all files without a changed row: workers receive their files and read none."""
 
     def run(spark: SparkSession, log: DeltaLog) -> None:
         snapshot, outputs = log.snapshot(), _numbers(files)
@@ -205,7 +205,7 @@ def _rewrite(table: str, files: int) -> int:
 
 
 def _vectors(table: str, files: int) -> int:
-    """No row is deleted, likewise."""
+    """Write deletion vectors for all files without a deleted row, likewise."""
 
     def run(spark: SparkSession, log: DeltaLog) -> None:
         snapshot = log.snapshot()
@@ -223,7 +223,7 @@ def _numbers(files: int) -> pa.Array:
 def _measure_functions(
     title: str, table: str, module: ModuleType, worker: str, run: Callable[[SparkSession, DeltaLog], None]
 ) -> int:
-    """Run it, and print how large the functions of this worker are, and what the driver needs."""
+    """Run the case, and print the pickled size of this worker's functions, and what the driver needs."""
     made, functions = getattr(module, worker), []
 
     def counted(**attributes: Any) -> Any:
@@ -256,7 +256,7 @@ def _optimize(table: str, files: int) -> int:
 
 
 def _peak() -> int:
-    """Bytes that this process had resident at most."""
+    """Peak resident memory of this process, in bytes."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) << 10 if found else 0
 

@@ -1,8 +1,8 @@
 """A MERGE of 1 % upserts, against plain Spark reading and writing the whole table once.
 
-Half of the source's rows update rows all over the table, half insert. The merge's time holds all of it: opening the log,
-matching, rewriting, statistics, commit. Both sides write snappy and TIMESTAMP_MICROS, run in one warmed session, and take turns
-in going first. An independent engine then checks every row of the last merge.
+Half of the source's rows update rows all over the table, half insert. The merge's time includes everything: opening the log,
+matching, rewriting, statistics, commit. Both sides write snappy and TIMESTAMP_MICROS, run in one warmed-up session, and take
+turns in going first. An independent engine then checks every row of the last merge.
 
     python -m benchmarks.merge [--rows 10000000] [--files 16] [--rounds 5] [--keys clustered|shuffled|uuid]
 """
@@ -31,7 +31,7 @@ from benchmarks.process_tree import Meter
 
 KEYS = {
     "clustered": "id",
-    # 2654435761 is odd and prime to any number of rows below it: a permutation of the ids
+    # 2654435761 is coprime to any number of rows below it: a permutation of the ids
     "shuffled": "pmod(id * 2654435761, {space})",
     "uuid": "substr(sha2(cast(id AS string), 256), 1, 36)",
 }
@@ -63,7 +63,7 @@ class Size:
     Attributes:
         rows: Rows of the table; the source has 1 % of them.
         files: Files of the table.
-        rounds: Measured rounds; ``WARM_UP_ROUNDS`` come before them.
+        rounds: Measured rounds, after ``WARM_UP_ROUNDS``.
         keys: One of ``KEYS``.
     """
 
@@ -74,7 +74,7 @@ class Size:
 
 
 def main() -> int:
-    """Run it and print its result; 1 when an independent engine finds other rows."""
+    """Run the benchmark and print its results; 1 when an independent engine finds other rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--files", type=int, default=16)
@@ -94,7 +94,7 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
     """Measure in ``directory``; see ``main``."""
     base, source, copy, plain = (directory / name for name in ("base", "source", "copy", "plain"))
     _make_inputs(spark, base, source, size)
-    # One task for each file, so that plain Spark writes as many files as it reads (and has no large task at the end).
+    # One task per file, so that plain Spark writes as many files as it reads (and has no large task at the end).
     spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(file).stat().st_size for file in data_files(base)))
     statement = MergeStatement(table=str(copy), source=FileSource(str(source), format="parquet"), on="target.key = source.key")
     ours: list[Meter] = []
@@ -132,7 +132,7 @@ def report(name: str, meters: list[Meter]) -> float:
 
 
 def open_session(cores: int, directory: str) -> SparkSession:
-    """A session of this process, with ``CONFS``."""
+    """A local session with ``CONFS``."""
     root = str(Path(__file__).resolve().parents[1])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
@@ -154,12 +154,12 @@ def _make_inputs(spark: SparkSession, base: Path, source: Path, size: Size) -> N
 
 
 def data_files(table: Path) -> list[str]:
-    """The data files below a folder."""
+    """The data files in a folder."""
     return sorted(str(file) for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
 
 
 def differing_rows(table: Path, base: Path, source: Path) -> int:
-    """Rows that either the merged table or the plain computation of the merge has alone."""
+    """Number of rows that are only in the merged table, or only in the result that duckdb computes."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     merged = DeltaTable(table).to_pyarrow_dataset()

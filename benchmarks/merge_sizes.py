@@ -1,9 +1,9 @@
-"""MERGE of more and more source rows into one table: does its time grow as the rows do, or does it jump?
+"""MERGE of more and more source rows into one table: does its time grow in proportion, or does it jump?
 
-Half of a source's rows update rows all over the table, half insert. Beside each merge plain Spark computes the same table (an
-anti join, a union, a write), whose time shows what the rows explain: a merge may grow 1.3 times as much as that, seen from the
-smallest source. Printed as well is what a million more rows cost from one source to the next: a cliff would show there. Then
-the rows of the target are counted that Python workers hand to the JVM, and an independent engine checks every row.
+Half of a source's rows update rows all over the table, half insert. For each merge plain Spark computes the same table (an anti
+join, a union, a write) as a baseline: relative to the smallest source, the merge's time may grow 1.3 times as much as the
+baseline's. Also prints the cost of each further million rows from one source to the next, where a cliff would show. Then it
+counts the target rows that Python workers pass to the JVM, and an independent engine checks every row.
 
     python -m benchmarks.merge_sizes [--rows 10000000] [--sources 1000000,2000000,10000000] [--rounds 3] [--keys shuffled]
                                     [--memory 3g]
@@ -34,13 +34,13 @@ from benchmarks.spark_ops.inputs import KEYS, Size, generated_rows, make_base
 from benchmarks.spark_ops.row_check import differing_rows
 
 LIMIT = 1.3
-"""A merge may grow so many times as much as its rows explain."""
+"""How much more a merge's time may grow than the baseline's, as a ratio."""
 _SOURCE = "source"
 _UPSERTED = f"SELECT * FROM base ANTI JOIN {_SOURCE} USING (key) UNION ALL SELECT * FROM {_SOURCE}"
 
 
 def main() -> int:
-    """Measure and print; 1 when a merge grows more than it may, or rows differ."""
+    """Measure and print; 1 when a merge's time grows too much, or rows differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--sources", default="1000000,2000000,10000000")
@@ -81,7 +81,7 @@ def _run(spark: SparkSession, directory: Path, size: Size, sources: list[int]) -
 
 
 def _measured(spark: SparkSession, directory: Path, size: Size, rows: int) -> tuple[float, float, int, int]:
-    """Median seconds of the merge and of plain Spark, the rows that entered the JVM, and those that are wrong."""
+    """Median seconds of the merge and of plain Spark, the number of rows that entered the JVM, and of wrong rows."""
     base, source, copy, plain = (directory / name for name in ("base", _SOURCE, "copy", "plain"))
     updates = rows // 2
     picked = f"CASE WHEN id % 2 = 0 THEN id DIV 2 * {size.rows // updates} ELSE {size.rows} + id END AS id"
@@ -112,7 +112,7 @@ def _measured(spark: SparkSession, directory: Path, size: Size, rows: int) -> tu
 
 
 def _entered(spark: SparkSession, base: Path, statement: MergeStatement) -> int:
-    """How many rows of the table a merge takes into the JVM."""
+    """How many rows of the table a merge reads into the JVM."""
     snapshot = DeltaLog.for_table(str(base)).snapshot()
     with RowCache(snapshot.store) as cache:
         plan = plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin(), cache=cache)

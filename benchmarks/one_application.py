@@ -1,12 +1,12 @@
-"""A day of the flights demo as one task, ``DeltaStatementsOperator``, against five tasks with a Spark application each.
+"""A day of the flights demo as one ``DeltaStatementsOperator`` task, against five tasks with a Spark application each.
 
-Bronze, silver, gold, OPTIMIZE and a checkpoint, the same statements on both sides, on a feed of ``ROWS`` rows, on the same
-local Spark, in DAG runs in this process; the sides take turns in going first.
+Both sides run the same statements (bronze, silver, gold, OPTIMIZE and a checkpoint) on a feed of ``ROWS`` rows and the same
+local Spark, in DAG runs in this process. They take turns in going first.
 
     python -m benchmarks.one_application [--rounds 3]
 
-Printed are wall-clock and CPU seconds of each side, with the medians. The exit code is 1 when the one task is not faster, or
-when a table does not hold the rows that it should.
+Prints wall-clock and CPU seconds of each side, with the medians. The exit code is 1 when the single task is not faster, or
+when a table does not hold the expected rows.
 """
 
 # ruff: noqa: PLC0415 - Airflow reads its home when it is imported, so it is imported late
@@ -38,13 +38,13 @@ from airflow_delta.core.statements import (
 from benchmarks.operator_overhead import CONF, Round, make_airflow, measured_run, report
 
 ROWS = 1_800
-"""A day of the demo: 842 flights and the next day's schedule."""
+"""Rows of one day's feed in the demo: 842 flights and the next day's schedule."""
 
 SIDES = ("one", "five")
 
 
 def main() -> int:
-    """Run it and print its result."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
@@ -85,7 +85,7 @@ def _statements(root: Path, feed: Path) -> Mapping[str, Any]:
 
 
 def _dag(side: str, root: Path, statements: Mapping[str, Any]) -> Any:
-    """A DAG run of five tasks or of one, behind a table that the worker creates."""
+    """A DAG of five tasks or of one, after a task in which the worker creates a table."""
     import pendulum
     from airflow.sdk import DAG, chain
 

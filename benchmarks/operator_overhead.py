@@ -1,19 +1,19 @@
 """What ``DeltaWriteOperator`` adds to a bare ``SparkSubmitOperator`` that runs the same job.
 
 Both append the same feed to a copy of the same table, with the same script, archive and statement, on the same local Spark, in
-DAG runs of one task in this process; they take turns in going first. What ours does beside: the connection, the token, a look
-at the log, the archive, the result, XComs.
+DAG runs of one task in this process; they take turns in going first. Ours additionally resolves the connection, makes the
+token, reads the log, builds the archive, reads the result and pushes XComs.
 
     python -m benchmarks.operator_overhead [--rounds 5] [--connect]
 
-With ``--connect``: a MERGE of ``MERGED`` rows by ``DeltaMergeOperator`` over Spark Connect on a server that has run
-``WARM_UP_MERGES``, and by spark-submit; beside an empty task of Python. The first may take ``CONNECT_TARGET`` seconds more than
-the empty task.
+With ``--connect``: a MERGE of ``MERGED`` rows by ``DeltaMergeOperator`` over Spark Connect, on a server that has already run
+``WARM_UP_MERGES`` of them, and by spark-submit, each compared with an empty Python task. Over Spark Connect it may take
+``CONNECT_TARGET`` seconds more than the empty task.
 
-Our modules are compiled first, as they are where pip has installed them.
+Our modules are compiled first, as pip does on installation.
 
-Printed are wall-clock and CPU seconds of each side, with the medians; "worker" is the CPU of this process alone, without the
-job's. The exit code is 1 when the medians differ by more than ``TARGET``, or when a table does not hold the rows of both.
+Prints wall-clock and CPU seconds of each side, with the medians; "worker" is the CPU time of this process alone, without the
+job's. The exit code is 1 when the medians differ by more than ``TARGET``, or when a table does not hold the rows of both sides.
 """
 
 # ruff: noqa: PLC0415 - Airflow reads its home when it is imported, so it is imported late
@@ -49,14 +49,14 @@ TARGET = 1.5
 """Seconds that the operator may add."""
 
 CONNECT_TARGET = 2.0
-"""Seconds that a MERGE over Spark Connect may take beside an empty task."""
+"""Seconds that a MERGE over Spark Connect may take more than an empty task."""
 
 ROWS = 10_000
 MERGED = 100
 CONF = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
 WARM_UP_ROUNDS = 1
 WARM_UP_MERGES = 5
-"""Of the server of Spark Connect, as one that has run for an hour has more of them behind it."""
+"""Merges that warm up the Spark Connect server; one that has run for an hour has done more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Round:
     """One run of one side.
 
     Attributes:
-        seconds: Wall-clock.
+        seconds: Wall-clock seconds.
         cpu: CPU seconds of this process and all its children.
         worker: CPU seconds of this process alone.
     """
@@ -75,7 +75,7 @@ class Round:
 
 
 def main() -> int:
-    """Run it and print its result."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connect", action="store_true", help="a MERGE over Spark Connect instead")
@@ -159,7 +159,7 @@ def _merge_dag(side: str, table: Path, feed: Path) -> Any:
 
 
 def make_airflow(home: Path) -> None:
-    """An Airflow of its own in this process."""
+    """Set up a separate Airflow for this process."""
     (home / "dags").mkdir(parents=True)
     os.environ |= {
         "AIRFLOW_HOME": str(home),
@@ -180,7 +180,7 @@ def make_airflow(home: Path) -> None:
 
 
 def _dag(name: str, statement: WriteStatement, code: ShippedCode | None) -> Any:
-    """A DAG of one task: ours, or with the code given a bare ``SparkSubmitOperator`` that runs it."""
+    """A DAG of one task: our operator, or, given the job's code, a bare ``SparkSubmitOperator`` that runs it."""
     import pendulum
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
     from airflow.sdk import DAG

@@ -1,12 +1,12 @@
-"""How long the pages of Delta tables take to open, on Airflow's own API server and a database of the benchmark's own.
+"""How long the Delta tables pages take to open, on Airflow's own API server and a separate database.
 
-Seeded are what tasks of ``DAGS`` DAGs reported of ``TABLES`` tables with ``VERSIONS`` versions each, and of one more table with
-``LONG`` versions; each ``CONFLICT_EVERY``-th commit met another.
+The database is seeded with what tasks of ``DAGS`` DAGs reported about ``TABLES`` tables with ``VERSIONS`` versions each, and
+about one more table with ``LONG`` versions; every ``CONFLICT_EVERY``-th commit had a conflict.
 
     python -m benchmarks.pages [--rounds 5] [--database postgresql+psycopg2://user@host/name]
 
-Printed are the median and the slowest time of each page in seconds, with the size of the answer. The database is SQLite unless
-another, empty one is named. The exit code is 1 when a page takes longer than ``TARGET``.
+Prints the median and the slowest time of each page in seconds, with the size of the response. The database is SQLite unless
+another, empty one is given. The exit code is 1 when a page takes longer than ``TARGET``.
 """
 
 # ruff: noqa: PLC0415 - Airflow reads its home when it is imported, so it is imported late
@@ -35,13 +35,13 @@ CONFLICT_EVERY = 10
 LONG_TABLE = "s3://lake/long"
 
 _NO_FOREIGN_KEYS = {"sqlite": "PRAGMA foreign_keys = OFF", "postgresql": "SET session_replication_role = replica"}
-"""The reports are of runs that never were."""
+"""Turns off foreign key checks, as the runs of the seeded reports do not exist."""
 
 _AT_ONCE = 1_000
 
 
 def main() -> int:
-    """Seed the database, open each page, print the times, and return whether one took too long."""
+    """Seed the database, open each page, print the times, and return whether a page took too long."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--database", metavar="URL")
@@ -111,7 +111,7 @@ def rows() -> Iterator[dict[str, Any]]:
 
 
 def report(table: str, version: int, at: datetime, writer: dict[str, Any]) -> dict[str, Any]:
-    """What a MERGE tells of a table."""
+    """What a MERGE reports about a table."""
     from airflow_delta.core.errors import ConcurrentAppendError
     from airflow_delta.observe.report import table_id
 
@@ -138,7 +138,7 @@ def report(table: str, version: int, at: datetime, writer: dict[str, Any]) -> di
 
 
 def history(table: str, version: int, writer: dict[str, Any]) -> dict[str, Any]:
-    """What a task tells at length: the last commits with their metrics, and the layout."""
+    """A task's longer report: the last commits with their metrics, and the layout."""
     from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
     from airflow_delta.jobs.table_detail import SIZE_BOUNDS
 
@@ -164,7 +164,7 @@ def history(table: str, version: int, writer: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(rounds: int) -> int:
-    """Open each page so often, print the times, and return whether one is too slow."""
+    """Open each page in every round, print the times, and return whether a page is too slow."""
     from airflow.api_fastapi.app import create_app, get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient

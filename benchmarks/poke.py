@@ -1,9 +1,9 @@
-"""A look at a local table that finds nothing new: the sensor's, with and without conditions, and the watcher's.
+"""A poke at a local table that finds nothing new: by the sensor, with and without conditions, and by the watcher.
 
     python -m benchmarks.poke [--commits 1000] [--pokes 500]
 
-Printed are the median and the slowest of a hundred, in milliseconds, and the storage requests of one look. "first" is the first
-poke of a process, as each one is in mode="reschedule"; Airflow's own part, the connection and the task's state, is not in it.
+Prints the median and the slowest of a hundred in milliseconds, and the storage requests of one poke. "first" is the first poke
+of a process, which in mode="reschedule" each one is; it does not include Airflow's part (the connection, the task's state).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WANTED = CommitFilter.of(operations="MERGE", data_change_only=True)
 
 
 class CountingStore(LocalLogStore):
-    """Counts the requests that it gets."""
+    """A store that counts its requests."""
 
     requests = 0
 
@@ -40,7 +40,7 @@ class CountingStore(LocalLogStore):
         return super().exists(path)
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The files from a name on."""
+        """The files from a given name on."""
         self.requests += 1
         return super().list_from(directory, start)
 
@@ -51,7 +51,7 @@ class CountingStore(LocalLogStore):
 
 
 def make_table(root: Path, commits: int) -> CountingStore:
-    """A log of so many commits, none of which adds a file."""
+    """A log with the given number of commits, none of which adds a file."""
     metadata = {
         "id": "a",
         "schemaString": '{"type":"struct","fields":[]}',
@@ -68,7 +68,7 @@ def make_table(root: Path, commits: int) -> CountingStore:
 
 
 def measure(name: str, store: CountingStore, poke: Callable[[], Any], times: int) -> None:
-    """Print one line."""
+    """Time a poke and print its line."""
     store.requests = 0
     poke()
     requests = store.requests
@@ -82,7 +82,7 @@ def measure(name: str, store: CountingStore, poke: Callable[[], Any], times: int
 
 
 def main() -> None:
-    """Measure all kinds of looks."""
+    """Measure all kinds of pokes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=1000)
     parser.add_argument("--pokes", type=int, default=500)

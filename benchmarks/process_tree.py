@@ -1,4 +1,4 @@
-"""What this process and all its descendants (the JVM, Spark's Python workers) use; Linux only, from ``/proc``."""
+"""CPU and memory used by this process and all its descendants (the JVM, Spark's Python workers); from ``/proc``, Linux only."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _INTERVAL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A moment: CPU seconds so far (ended children included), resident bytes (pages that processes share count for each)."""
+    """A sample: CPU seconds so far (ended children included), resident bytes (shared pages count once per process)."""
 
     cpu: float
     resident: int
 
 
 class Meter:
-    """Measures a block: ``seconds``, ``cpu`` (seconds) and ``peak`` (bytes, sampled) are there when it ends."""
+    """Measures a ``with`` block: ``seconds``, ``cpu`` (seconds) and ``peak`` (bytes, sampled) are set when it ends."""
 
     def __enter__(self) -> Self:
         self._before = tree_usage()
@@ -47,7 +47,7 @@ class Meter:
 
 
 def tree_usage() -> Usage:
-    """What the tree below this process uses now."""
+    """What this process and its descendants use now."""
     stats = [found for folder in Path("/proc").iterdir() if folder.name.isdigit() and (found := _stat(folder)) is not None]
     children: dict[int, list[int]] = {}
     by_id = {}

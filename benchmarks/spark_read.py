@@ -1,6 +1,6 @@
-"""Ways to read a table into Spark, each against ``spark.read.parquet`` on the same files: one column, one row, everything.
+"""Ways to read a table into Spark against ``spark.read.parquet`` on the same files: one column, one row, everything.
 
-Each of ours opens the log anew. All take turns in going first; the first round warms up. A run counts if all find the same.
+Each of ours opens the log again. All take turns in going first; the first round warms up. All results must be equal.
 
     python -m benchmarks.spark_read [--rows 5000000] [--files 16] [--rounds 5]
 """
@@ -24,9 +24,9 @@ from airflow_delta.spark import DeltaTable, delta_reader, register, sql
 from benchmarks.spark_ops.__main__ import CONFS, session
 
 RATIO, SECONDS = 1.1, 0.5
-"""The target: so many times Parquet's time, and so many seconds."""
+"""The target: multiple of Parquet's time, plus seconds."""
 FORMAT_RATIO = 2.0
-"""The target of ``format("delta")``, of whose rows each one passes through Python."""
+"""The target of ``format("delta")``, which passes every row through Python."""
 _FORMAT = 'format("delta")'
 _COLUMNS = (
     "id",

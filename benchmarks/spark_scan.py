@@ -1,6 +1,6 @@
-"""Reading a table into Spark: a whole scan against ``spark.read.parquet``, and how soon the first row of 20,000 files is there.
+"""Reading a table into Spark: a full scan against ``spark.read.parquet``, and the time to the first row of 20,000 files.
 
-Every column of every row is read and thrown away (``noop``); ours includes opening the log. The two take turns in going first.
+Every column of every row is read and discarded (``noop``); ours includes opening the log. The two take turns in going first.
 
     python -m benchmarks.spark_scan [--rows 40000000] [--files 64] [--small-files 20000] [--rounds 5]
 """
@@ -26,7 +26,7 @@ from benchmarks.spark_ops.__main__ import CONFS, session
 from benchmarks.spark_ops.inputs import KEYS, TIMESTAMPS, Size, make_base
 
 SCAN_RATIO, SCAN_SECONDS = 1.05, 0.5
-"""The target of a scan: so many times plain Spark's time, and so many seconds."""
+"""The target of a scan: multiple of plain Spark's time, plus seconds."""
 FIRST_ROW_SECONDS = 3.0
 _WARM_UP_ROUNDS = 1
 _ROWS_OF_A_SMALL_FILE = 50

@@ -28,7 +28,7 @@ from benchmarks.process_tree import Meter
 from benchmarks.spark_ops.__main__ import CONFS, session
 
 TARGET = 1.5
-"""A write may take so many times as long as plain Spark's."""
+"""The target of a write, as a multiple of plain Spark's time."""
 _VALUES = ("cast((id * {0}) % 1000 AS int)", "id * {0} / 7.0D", "concat('v', (id + {0}) % 97)", "id + {0}")
 
 
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def _make_inputs(spark: SparkSession, directory: Path, columns: int, rows: int, files: int) -> None:
-    """The rows of the table, and a source of 2 % of them, of which one half updates and the other half inserts."""
+    """The rows of the table, and a source of 2 % as many, half of which update and half insert."""
     values = ", ".join(f"{_VALUES[number % len(_VALUES)].format(number)} AS c{number}" for number in range(1, columns))
     for name, ids in (
         ("rows", f"SELECT id FROM range(0, {rows}, 1, {files})"),
@@ -111,7 +111,7 @@ def _ratio(
 
 
 def _is_right(table: str, ids: range | list[int]) -> bool:
-    """Whether there are these rows, each with the values that it was made of."""
+    """Whether the table holds exactly these rows with their original values."""
     found = DeltaTable(table).to_pyarrow_table(columns=["key", "c1", "c3"])
     sums = [pc.sum(found[name]).as_py() for name in ("key", "c3")]
     return (len(found), *sums) == (len(ids), sum(ids), sum(number + 3 for number in ids))

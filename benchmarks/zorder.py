@@ -1,7 +1,7 @@
-"""What queries skip after OPTIMIZE by four columns: files that an equality with a value of some row need not read.
+"""How many files queries skip after OPTIMIZE ZORDER BY four columns; each query compares one column with an existing value.
 
 As in the paper on Delta Lake (VLDB 2020): sourceIP, sourcePort, destIP and destPort, in about 120 files; here also with values
-as frequent as Zipf's law has them. deltalake puts the same table in order, too. Ours must hold the rows that it held before.
+that follow Zipf's law. deltalake optimizes the same table for comparison. Ours must hold the same rows as before.
 
     python -m benchmarks.zorder [--rows 1200000] [--files 120] [--queries 200] [--data uniform|zipf]
 """
@@ -30,9 +30,9 @@ from airflow_delta.core.statements import OptimizeStatement
 from airflow_delta.spark.optimize.optimize import optimize
 
 COLUMNS = {"sourceIP": 1 << 32, "sourcePort": 1 << 16, "destIP": 1 << 32, "destPort": 1 << 16}
-"""Each column, and how many values it can have."""
+"""The columns, each with its number of possible values."""
 AVERAGE, WORST = 0.65, 0.50
-"""What is to be skipped on average, and by the worst column. Delta-Spark 4.4 skips 57 % and 46 % of uniform data."""
+"""The share to be skipped on average, and for the worst column. Delta-Spark 4.4 skips 57 % and 46 % of uniform data."""
 
 _BATCHES = 16
 _ZIPF_EXPONENT = 1.5
@@ -43,7 +43,7 @@ def _uniform(random: np.random.Generator, rows: int, values: int) -> np.ndarray:
 
 
 def _zipf(random: np.random.Generator, rows: int, values: int) -> np.ndarray:
-    """Ranks by Zipf's law, scattered over the values: the most frequent are not the smallest."""
+    """Ranks by Zipf's law, scattered over the values, so that the most frequent are not the smallest."""
     return (random.zipf(_ZIPF_EXPONENT, rows) * 2_654_435_761) % values
 
 
@@ -59,17 +59,17 @@ class Skipped:
 
     @property
     def average(self) -> float:
-        """Over the columns."""
+        """Average over the columns."""
         return float(np.mean(list(self.shares.values())))
 
     @property
     def worst(self) -> float:
-        """Of the column that helps least."""
+        """Share of the column that skips least."""
         return min(self.shares.values())
 
     @property
     def is_met(self) -> bool:
-        """Whether the targets are reached."""
+        """Whether the targets are met."""
         return self.average >= AVERAGE and self.worst >= WORST
 
     def line(self, name: str) -> str:
@@ -79,7 +79,7 @@ class Skipped:
 
 
 def make_table(table: Path, kind: str, rows: int) -> None:
-    """Write rows in no order."""
+    """Write unordered rows."""
     random = np.random.default_rng(0)
     for _ in range(_BATCHES):
         columns = {name: DATA[kind](random, rows // _BATCHES, values) for name, values in COLUMNS.items()}
@@ -89,7 +89,7 @@ def make_table(table: Path, kind: str, rows: int) -> None:
 
 
 def skipped(table: Path, queries: int) -> Skipped:
-    """Ask for the values of some rows, column by column."""
+    """Query the values of some rows, column by column."""
     snapshot = DeltaLog.for_table(str(table)).snapshot()
     files = len(snapshot.files(columns=["path"]))
     rows = snapshot.to_arrow().read_all()
@@ -103,7 +103,7 @@ def skipped(table: Path, queries: int) -> Skipped:
 
 
 def differing_rows(one: Path, other: Path) -> int:
-    """Rows that one of the tables has more often than the other."""
+    """Number of rows that one table has more often than the other."""
     connection = duckdb.connect()
     for name, table in (("one", one), ("other", other)):
         connection.register(name, DeltaTable(table).to_pyarrow_dataset())

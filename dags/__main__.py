@@ -1,4 +1,4 @@
-"""`make demo`: three days of flights on an Airflow and a Spark of their own under `.demo`, created from scratch each time."""
+"""`make demo`: three days of flights on a separate Airflow and local Spark under `.demo`, created from scratch each time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main() -> int:
             _show_failure(home, "flights_watch", DAYS[0], console)
             return 1
     finally:
-        watch.kill()  # it has no children, and reacts to no other signal while it waits
+        watch.kill()  # it has no children, and ignores other signals while it waits
 
     console.print(runs_table(home, [("flights_watch", DAYS[0]), *(("flights_daily", day) for day in DAYS)]))
     for table in TABLES:
@@ -66,7 +66,7 @@ def _run(home: Home, day: date, console: Console) -> bool:
 
 
 def _show_failure(home: Home, dag_id: str, day: date, console: Console) -> None:
-    """The last line of the first traceback, which says what, where and what to do; else the end of the log."""
+    """Print the last line of the first traceback, which says what failed and what to do; else the end of the log."""
     log = home.log_file(dag_id, day)
     text = log.read_text(errors="replace")
     failure = FAILURE.search(text)

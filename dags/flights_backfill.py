@@ -4,7 +4,7 @@
 
 Every day reads the version of the flights that the live run of that day committed, not the table as later runs left it: so the
 report is the same today, tomorrow and after a clear. ``--dag-run-conf '{"delta_versions": {"flights": 17}}'`` chooses another
-version. Until its run has ended, no vacuum deletes what a day reads.
+version. No vacuum deletes the files that a day reads before its run has ended.
 """
 
 from __future__ import annotations

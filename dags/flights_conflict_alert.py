@@ -1,9 +1,9 @@
-"""Two tasks that conflict, and who is notified.
+"""Two tasks that conflict, and how their owners are notified.
 
-Merges and writes resolve their conflicts in the job, where they run again from the new version. A RESTORE does not: what
-another task commits while it runs, it would silently undo. Nor do two changes of the columns. So they fail with a typed error
-that names the winner and its DAG run, ``DeltaConflictNotifier`` notifies the owners, and by the retry policy the loser is tried
-again after a pause. Each task takes only a moment here, so most runs of this DAG see no conflict. No Spark takes part.
+Merges and writes resolve conflicts inside the job: they run again from the new version. A RESTORE cannot, as it would silently
+undo what another task committed meanwhile; nor can two changes of the columns. These fail with a typed error that names the
+winner and its DAG run, ``DeltaConflictNotifier`` notifies the owners, and the retry policy runs the losing task again after a
+pause. The tasks here take only a moment, so most runs of this DAG see no conflict. No Spark is needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with DAG(
     params={"root": Param(DEFAULT_ROOT, type="string", description="Where the table and the log of conflicts lie")},
     default_args={
         "retries": 2,
-        "retry_delay": timedelta(seconds=2),  # conflicts wait so long at first, a little less or more, and then longer
+        "retry_delay": timedelta(seconds=2),  # first pause after a conflict, with jitter; later ones are longer
         "on_retry_callback": alert,
         "on_failure_callback": alert,
     },

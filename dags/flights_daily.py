@@ -1,7 +1,7 @@
 """A day of flights, from the feed to a report: bronze, silver and gold as Delta tables, on your own Spark.
 
-Every day can be run again: bronze and gold replace their day, and silver's MERGE finds its rows as it left them. Each step
-reads the version that the step before it committed, whatever others commit in between.
+Every day can be run again: bronze and gold replace their day, and silver's MERGE matches the rows that it wrote before. Each
+step reads the version that the previous step committed, whatever others commit in between.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from flights_demo.tables import ARRIVALS, DEFAULT_ROOT, DELAYS, FLIGHTS, FLIGHTS
 
 LANDING = "{{ params.root }}/landing"
 
-# The feed's rows for silver. A schedule counts until the next day's feed is there: run again later, day D must neither
-# reset a flight that has flown nor bring back one that never departed.
+# The feed's rows for silver. A schedule counts until the next day's feed has arrived: when day D is run again later, it must
+# neither reset a flight that has departed nor bring back one that never did.
 FEED_OF_THE_DAY = """
 SELECT * EXCEPT (feed_date) FROM arrivals
 WHERE feed_date = DATE'{{ ds }}'
@@ -49,9 +49,9 @@ with DAG(
     schedule="@daily",
     start_date=pendulum.datetime(2013, 1, 1),
     end_date=pendulum.datetime(2013, 12, 30),
-    # One day after the other: whether a schedule still counts is read from bronze, which a parallel run may be changing.
+    # One day after the other: whether a schedule still counts is read from bronze, which a concurrent run may be changing.
     max_active_runs=1,
-    # Unpausing must not start a year of runs unasked; `airflow backfill create` runs the days one wants.
+    # Unpausing must not start a year of runs; use `airflow backfill create` for the days you want.
     catchup=False,
     params={
         "root": Param(DEFAULT_ROOT, type="string", description="Where tables and landing lie"),
@@ -63,7 +63,7 @@ with DAG(
 
     @task
     def feed(day: str, flights_csv: str | None, landing: str) -> str:
-        """Play the airport: put the day's feed into the landing directory, and return its path."""
+        """Act as the airport: put the day's feed into the landing directory, and return its path."""
         source = Path(flights_csv) if flights_csv else packaged_csv("flights.csv.zip")
         return str(write_feed(source, date.fromisoformat(day), Path(landing)))
 
@@ -78,7 +78,7 @@ with DAG(
         partition_by=["feed_date"],
     )
 
-    # A MERGE creates no table. Creating one needs no Spark: the worker commits it.
+    # A MERGE does not create its table. Creating one needs no Spark: the worker commits it.
     silver_table = DeltaCreateOperator(
         task_id="silver_table",
         table=FLIGHTS,
@@ -95,13 +95,13 @@ with DAG(
             FEED_OF_THE_DAY,
             views={"arrivals": TableSource(ARRIVALS, version="{{ ti.xcom_pull('bronze', key='delta_version') }}")},
         ),
-        # The partition column is not part of the key. It is here so that only two days of the year are read.
+        # The partition column is not part of the key; it is here so that only two days of the year are read.
         on="""
             target.flight_date = source.flight_date
             AND target.time_hour = source.time_hour AND target.carrier = source.carrier AND target.flight = source.flight
         """,
         clauses=[
-            MatchedDelete(condition="source.kind = 'actual' AND source.dep_time IS NULL"),  # it never departed
+            MatchedDelete(condition="source.kind = 'actual' AND source.dep_time IS NULL"),  # never departed
             MatchedUpdate(condition="source.kind = 'actual'"),
             NotMatchedInsert(condition="source.kind = 'schedule' OR source.dep_time IS NOT NULL"),
         ],
@@ -134,7 +134,7 @@ with DAG(
         ],
     )
 
-    # One Spark application, where three tasks would start three.
+    # One Spark application instead of the three that three tasks would start.
     upkeep = DeltaStatementsOperator(
         task_id="upkeep",
         statements={

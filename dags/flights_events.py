@@ -1,8 +1,8 @@
 """Reacts to commits: after each commit to the flights, by any writer, a run updates the totals of their days.
 
-The triggerer watches the table and announces new versions. The run does not trust the announcement, which may come twice, late
-or not at all: its first task reads from the table what is new to this DAG, and the half-hourly schedule runs even when no event
-came. Everything downstream reads the one version that this task returned, and nothing runs when there is nothing new.
+The triggerer watches the table and sends an event for new versions. The run does not rely on events, which may come twice, late
+or not at all: its first task reads from the table what is new to this DAG, and the half-hourly schedule runs without an event,
+too. All downstream tasks read the one version that this task returned, and are skipped when there is nothing new.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ with DAG(
     schedule=AssetOrTimeSchedule(timetable=CronTriggerTimetable("*/30 * * * *", timezone="UTC"), assets=[SILVER]),
     start_date=pendulum.datetime(2013, 1, 1),
     catchup=False,
-    # One run after the other: then no version is processed twice.
+    # One run at a time, so that no version is processed twice.
     max_active_runs=1,
     params={"root": Param(DEFAULT_ROOT, type="string", description="Where the tables lie")},
     tags=["delta"],

@@ -1,6 +1,6 @@
-"""Nightly maintenance of the flights' tables: a health check, what a vacuum would delete, and then the steps that are due.
+"""Nightly maintenance of the flights tables: a health check, a dry run of VACUUM, and then the steps that are due.
 
-One mapped task for each table. Where nothing is due, the worker only reads the log; only small files start Spark.
+One mapped task per table. If nothing is due, the worker only reads the log; only compacting small files starts Spark.
 """
 
 from __future__ import annotations

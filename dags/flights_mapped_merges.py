@@ -1,8 +1,8 @@
 """Several MERGEs of one table at once: mapped tasks, each with the flights of its own airline, and every one commits.
 
-The table is partitioned by airline, and each condition names its airline: so no merge reads what another one writes, and the
-conflict with a commit that came first is resolved inside the job; it is listed in the XCom of the task under ``conflicts``.
-Without partitions, the files that the other merges added would be read for this one's keys, and conflict only if they held one.
+The table is partitioned by airline, and each condition names its airline: so no merge reads what another one writes, and a
+conflict with an earlier commit is resolved inside the job, which lists it under ``conflicts`` in the task's XCom. Without
+partitions, a merge would search the files that the others added for its own keys, and conflict only if it found one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Waits until another DAG has merged into the flights: the sensor in a DAG of its own, without a worker while it waits.
+"""Waits until another DAG has merged into the flights: a deferred sensor, which occupies no worker slot while it waits.
 
-The time condition counts every merge since the start of the run's data interval, also one that was faster than the first poke.
+The time condition counts every merge since the start of the run's data interval, including one before the first poke.
 """
 
 from __future__ import annotations

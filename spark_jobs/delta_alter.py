@@ -1,4 +1,4 @@
-"""Change what a Delta table is: columns, properties, constraints, features.
+"""Alter a Delta table: its columns, properties, constraints or features.
 
 By hand: ``spark-submit delta_alter.py --spec @alter.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""Create a Delta table on the files of another one.
+"""Clone a Delta table: create one from the files of another.
 
 By hand: ``spark-submit delta_clone.py --spec @clone.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

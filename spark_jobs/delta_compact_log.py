@@ -1,4 +1,4 @@
-"""Write consecutive commits of a Delta table as one file beside them.
+"""Write a log compaction file of a Delta table: consecutive commits as one file.
 
 By hand: ``spark-submit delta_compact_log.py --spec @compact_log.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""Drop what other tasks have staged for Delta tables.
+"""Discard the commits that other tasks have staged for Delta tables.
 
 By hand: ``spark-submit delta_discard.py --spec @discard.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""List the files of a Delta table for readers that do not know Delta.
+"""Write a manifest of the files of a Delta table, for readers that do not support Delta.
 
 By hand: ``spark-submit delta_manifest.py --spec @manifest.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""Commit what other tasks have staged for Delta tables.
+"""Publish the commits that other tasks have staged for Delta tables.
 
 By hand: ``spark-submit delta_publish.py --spec @publish.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

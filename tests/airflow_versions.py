@@ -1,4 +1,4 @@
-"""What the tests need of Airflow 3.0 to 3.3, under one name each: it is imported late, as Airflow is."""
+"""Differences between Airflow 3.0 and 3.3, hidden behind common names. Import it late, as it imports Airflow."""
 
 # ruff: noqa: F401, PLC0415 - imported from here, and in some versions
 
@@ -61,7 +61,7 @@ except ImportError:
 
 
 def send_metrics(*, are_sent=True):
-    """Have Airflow read anew where metrics go, or send none."""
+    """Make Airflow read its metrics settings again, or send no metrics."""
     from airflow.providers.common.compat.sdk import Stats
 
     try:
@@ -79,7 +79,7 @@ def send_metrics(*, are_sent=True):
 
 
 def as_raised(error):
-    """The error as it was before it ended the task: where there are no retry policies, it has another class then."""
+    """The error before it ended the task: in versions without retry policies, it then has another class."""
     if not isinstance(error, DeltaError):
         return error
     rebuild, arguments = error.__reduce__()
@@ -88,7 +88,7 @@ def as_raised(error):
 
 @contextmanager
 def errors_for_callbacks():
-    """Let ``dag.test()`` hand a try's error to the callbacks of its task, as a worker does; before 3.3 it leaves it out."""
+    """Make ``dag.test()`` pass a try's error to the callbacks of its task, as a worker does; before 3.3 it does not."""
     from airflow.sdk.execution_time import task_runner
 
     finalize = task_runner.finalize
@@ -105,7 +105,7 @@ def errors_for_callbacks():
 
 
 def plain(printed):
-    """What was printed, without the colors and the line breaks in tracebacks of some versions."""
+    """The printed text without the colors and line breaks that some versions put into tracebacks."""
     return re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;]*m", "", printed))
 
 
@@ -130,7 +130,7 @@ class _Collected(logging.Handler):
 
 @contextmanager
 def operator_log():
-    """Collect what operators and sensors log: level and text of each line, by structlog or, on Airflow 3.0, by ``logging``."""
+    """Collect level and text of what operators and sensors log: by structlog or, on Airflow 3.0, by ``logging``."""
     lines = []
     handler, logger = _Collected(lines), logging.getLogger("airflow.task")
     logger.addHandler(handler)

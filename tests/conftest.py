@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own, a way to run a DAG in it, and an independent reader of tables."""
+"""A separate Airflow for the tests, a way to run a DAG in it, a Spark session, and an independent reader of tables."""
 
 # ruff: noqa: PLC0415 - Airflow reads its home and its settings when it is imported, so it is imported late
 
@@ -20,15 +20,15 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 
-# A run of all tests draws the same examples each time, so that it depends on the change and not on luck; new ones are drawn
-# by the slow tests, and by any with `--hypothesis-profile=search`.
+# Hypothesis draws the same examples in each run of the tests, so that a failure comes from the change and not from chance.
+# `make test-slow`, or any run with `--hypothesis-profile=search`, draws new ones.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
 settings.load_profile("steady")
 
-# A JVM of the tests lives for minutes, beside others on few cores: what makes a long life fast takes two fifths of its CPU, and
-# loading classes half of the rest, unless they are archived (.ci/prepare-spark). Without the second compiler a JVM keeps
-# 48 MiB of compiled code, throws some away and compiles it again.
+# A test JVM lives for minutes, beside others on few cores. The optimizing compiler would take two fifths of its CPU time, and
+# loading classes half of the rest unless they are archived (.ci/prepare-spark). Without that compiler the default code cache is
+# 48 MiB, too small: code would be evicted and compiled again.
 ARCHIVE = f"{sys.prefix}/spark-classes.jsa"
 QUICK_TO_START = (
     f'-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "-XX:SharedArchiveFile={ARCHIVE}" -Xlog:disable'
@@ -48,7 +48,7 @@ os.environ |= {
 }
 
 
-# The floor of a test is what must be installed to run it, and follows from where it lies: what stands in no list needs Airflow.
+# The floor of a test is what must be installed to run it, and follows from its folder: a folder in neither list needs Airflow.
 FLOORS = {
     "core": ("core", "cli", "watch"),
     "spark": ("spark", "catalogs", "jobs", "shipping", "benchmarks", "attacks/test_spark_statements.py"),
@@ -58,7 +58,7 @@ FLOORS = {
 EMULATED_STORES = {"s3", "gcs", "azure", "moto_server"}
 
 
-# What 12,000 tests and their modules are stays to the end: without this, each full collection of garbage would walk it.
+# The objects of 12,000 tests and their modules live until the end: frozen, so that no full garbage collection walks them.
 def pytest_sessionstart():
     gc.disable()
 
@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _emulated_stores(item):
-    """Those that a test uses: fixtures, or what the parameter that says where its table lies names."""
+    """The emulated stores that a test uses, by its fixtures or by the parameter for the location of its table."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     return EMULATED_STORES.intersection([*item.fixturenames, parameters.get("place"), parameters.get("object_store")])
 
@@ -117,7 +117,7 @@ def airflow_database():
 
 @pytest.fixture
 def run_dag(airflow_database):
-    """Run a DAG to its end, retries included, and return the DAG run. A second call for one logical date clears first."""
+    """Run a DAG to its end, including retries, and return the DAG run. A second call for a logical date clears it first."""
     from tests.airflow_versions import DagBag, errors_for_callbacks, sync_bag_to_db
 
     def run(dag, **arguments):
@@ -144,7 +144,7 @@ def xcom(airflow_database):
 
 @pytest.fixture
 def concurrent_writer(monkeypatch):
-    """Let a task of another DAG run win: ``concurrent_writer(table, operation)`` commits just before the operation does."""
+    """Make a task of another DAG run win: ``concurrent_writer(table, operation)`` commits just before the operation does."""
     run = {"dag_id": "hourly", "task_id": "correct", "run_id": "scheduled__2013-01-02T03:00:00+00:00", "map_index": -1}
     job = {"jobId": run["dag_id"], "jobName": "hourly.correct", "jobRunId": run["run_id"]}
     write = LocalLogStore.write_if_absent
@@ -175,7 +175,7 @@ def duckdb_connection():
 
 @pytest.fixture(scope="session")
 def spark(request, tmp_path_factory):
-    """One small Spark in UTC for all tests that need no process of its own: in this process, or over Spark Connect."""
+    """One small Spark session in UTC, shared by all tests that need no separate process; classic, or over Spark Connect."""
     address = request.config.getoption("--spark-connect")
     if address is None:
         yield from _classic_session(compiles=request.config.getoption("--compile-queries"))
@@ -190,7 +190,7 @@ def _connect_session(address, folder):
     from airflow_delta.shipping.connect import add_code
     from tests.connect_server import connect_server
 
-    SparkConnectClient._on_exit = lambda _: None  # clients of further sessions would ask the ended server for ten minutes
+    SparkConnectClient._on_exit = lambda _: None  # clients of further sessions would retry the ended server for ten minutes
     with nullcontext(address) if address else connect_server(folder) as reached:
         session = SparkSession.builder.remote(reached).getOrCreate()
         add_code(session)

@@ -1,7 +1,7 @@
 """A Spark Connect server from pip's pyspark, as a process of the tests.
 
-``CONNECT_SERVER_PYTHON`` names the Python of another environment, whose pyspark the server is then: of another version than the
-client, say.
+``CONNECT_SERVER_PYTHON`` names the Python of another environment whose pyspark is the server instead, for example of a version
+other than the client's.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ START_SECONDS = 600
 
 @contextmanager
 def connect_server(folder, settings=None):
-    """A server with two cores; its address. Its Python finds no code of ours, and nothing of it outlives the block."""
+    """The address of a server with two cores. Its Python cannot import our code; none of its processes outlives the block."""
     port, home = free_port(), _spark_home()
     command = [home / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
     given = SETTINGS | {"spark.connect.grpc.binding.port": port} | (settings or {})
@@ -53,18 +53,18 @@ def connect_server(folder, settings=None):
         _wait_for(server, port, log)
         yield f"sc://127.0.0.1:{port}"
     finally:
-        server.kill()  # the scripts have become the JVM, which takes its Python workers with it
+        server.kill()  # the scripts have exec'ed the JVM, which ends its Python workers
         server.wait()
 
 
 def _spark_home():
-    """Where the server's pyspark lies."""
+    """Folder of the server's pyspark."""
     found = subprocess.check_output([PYTHON, "-c", "import pyspark; print(pyspark.__path__[0])"], text=True)
     return Path(found.strip())
 
 
 def _python_of_packages_alone(folder, packages):
-    """The server's Python with its packages, without what is installed from a checkout, such as this one."""
+    """The server's Python with its packages, but without editable installs such as this checkout."""
     python = folder / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {PYTHON} -S "$@"\n')
     python.chmod(0o755)
@@ -72,7 +72,7 @@ def _python_of_packages_alone(folder, packages):
 
 
 def end_with_tests():
-    """The server gets a signal when this process ends, in whatever way."""
+    """Make the kernel kill the server when this process ends for any reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
@@ -89,7 +89,7 @@ def _wait_for(server, port, log):
 
 
 def free_port():
-    """A port that nobody listens on."""
+    """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Tables that Delta Lake 4.4.0 on Spark 4.2.0 wrote, with what that engine reads from each version (``expected.json``)."""
+"""Tables written by Delta Lake 4.4.0 on Spark 4.2.0, with what that engine reads from each version (``expected.json``)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Forms in which secrets stand in settings, statements and messages, and what only looks like one. All of them are made up."""
+"""Forms of secrets in settings, statements and messages, and texts that only look like secrets. All of them are made up."""
 
 WORD = "hunter2hunter2"
 BASE64_40 = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -66,7 +66,7 @@ SETTINGS = [
     "spark.yarn.appMasterEnv.AWS_SESSION_TOKEN",
     "spark.yarn.appMasterEnv.DB_PASSWD",
 ]
-"""Names of settings that are refused with any value."""
+"""Names of settings that are refused whatever the value."""
 
 SETTING_VALUES = [
     ("spark.driver.extraJavaOptions", f"-Xmx1g -Djavax.net.ssl.trustStorePassword={WORD} -Dfile.encoding=UTF-8"),
@@ -85,7 +85,7 @@ SETTING_VALUES = [
     ("spark.myapp.json", f'{{"client_id": "me", "client_secret": "{WORD}"}}'),
     ("spark.myapp.storage", f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={WORD};EndpointSuffix=core"),
 ]
-"""Settings of ordinary names whose values hold a secret."""
+"""Settings with ordinary names whose values contain a secret."""
 
 TEXTS = [
     (f"s3://AKIAEXAMPLE:{WORD}@lake/t", WORD),
@@ -158,7 +158,7 @@ TEXTS = [
         )
     ],
 ]
-"""Texts that a statement is refused for, whatever part of it they are, and the secrets in them."""
+"""Texts for which a statement is refused, in whatever part they occur, and the secrets in them."""
 
 MESSAGES = [
     (f"{{'Authorization': b'Bearer-{WORD}'}}", WORD),
@@ -201,7 +201,7 @@ MESSAGES = [
     (f"x&sig={WORD}&se=2", WORD),
     (f"GET https://example.org/f?anything={WORD} failed", WORD),
 ]
-"""Messages and dumps, which are redacted; as statements they may be honest SQL."""
+"""Messages and dumps that are redacted, but may be legitimate SQL in a statement."""
 
 HONEST_SETTINGS = [
     ("spark.sql.session.timeZone", "UTC"),
@@ -274,7 +274,7 @@ HONEST_TEXTS = [
     "jdbc:sqlserver://db:1433;databaseName=x;authentication=ActiveDirectoryMSI",
     "mailto:me@example.org at 10:30",
 ]
-"""Parts of honest statements."""
+"""Parts of legitimate statements."""
 
 ORDINARY_MESSAGES = [
     "[DELTA_SCHEMA_MISMATCH] the rows do not fit s3://lake/flights: dep_delay is missing (at line 3)",

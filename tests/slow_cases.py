@@ -1,12 +1,12 @@
-"""Cases of a test that are left to the slow runs."""
+"""Parametrized cases that are left to the slow tests."""
 
 import pytest
 
 
 def slow_after(count, cases):
-    """Cases for ``parametrize``: the first run with each change; the others, which take much the same way, are slow tests.
+    """Cases for ``parametrize``: the first ones always run; the others, which cover much the same code, are slow tests.
 
-    A tuple is a case of several arguments.
+    A tuple is a case with several arguments.
     """
     cases = list(cases)
     arguments = [case if isinstance(case, tuple) else (case,) for case in cases[count:]]

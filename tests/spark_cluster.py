@@ -1,4 +1,4 @@
-"""A standalone Spark cluster from pip's pyspark, as processes of the tests: a master, and two workers of one core each."""
+"""A standalone Spark cluster from pip's pyspark, as child processes: a master, and two workers of one core each."""
 
 import os
 import socket
@@ -16,16 +16,16 @@ from tests.connect_server import end_with_tests, free_port
 HOME = Path(pyspark.__file__).parent
 START_SECONDS = 600
 HOSTS = {"worker 0": "127.0.0.1", "worker 1": "localhost"}
-"""Two names of one machine: Spark starts no second copy of a task on the host of the first one."""
+"""Two names of this machine: Spark starts no second copy of a task on the same host."""
 QUICK_TO_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options of a JVM that lives for seconds, beside several others on two cores."""
+"""Options for a JVM that lives for seconds, beside several others on two cores."""
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 class SparkCluster:
-    """A process for each of ``master``, ``worker 0`` and ``worker 1``; one that ends is started again, as systemd would do it.
+    """The processes ``master``, ``worker 0`` and ``worker 1``; each is restarted when it ends, as by systemd.
 
-    The master keeps what it knows in files (``spark.deploy.recoveryMode``). Executors get no code of ours but a job's.
+    The master keeps its state in files (``spark.deploy.recoveryMode``). Executors get our code only from a job.
     """
 
     def __init__(self, folder: Path):
@@ -55,7 +55,7 @@ class SparkCluster:
         for daemon in self._daemons.values():
             daemon.kill()
             daemon.wait()
-        _, alive = psutil.wait_procs(executors, timeout=START_SECONDS)  # they end when their worker is gone
+        _, alive = psutil.wait_procs(executors, timeout=START_SECONDS)  # they end with their worker
         for process in alive:
             process.kill()
 
@@ -65,18 +65,18 @@ class SparkCluster:
         return sorted(found, key=lambda process: process.create_time())
 
     def workers_with_executors(self):
-        """Names of the workers that have some."""
+        """Names of the workers that have executors."""
         return [name for name in HOSTS if any(EXECUTOR in command_of(process) for process in self._children(name))]
 
     def finished_tasks(self):
-        """How many tasks executors have finished, those of earlier jobs included."""
+        """Number of tasks that executors have finished, including those of earlier jobs."""
         return sum(
             log.read_text(errors="replace").count("Executor: Finished task")
             for log in self.folder.glob("worker-*/app-*/*/stderr")
         )
 
     def kill(self, name):
-        """SIGKILL; the scripts have become the JVM."""
+        """Send SIGKILL; the scripts have exec'ed the JVM."""
         self._daemons[name].kill()
 
     def _children(self, name):
@@ -86,7 +86,7 @@ class SparkCluster:
             return []
 
     def _supervise(self):
-        """In a thread that lives as long as the cluster, since a process gets its signal when the thread ends that made it."""
+        """Runs in a thread as long as the cluster lives: the kernel signals a child when the thread that started it ends."""
         while not self._is_stopped.wait(0.2):
             for name in ("master", *HOSTS):
                 daemon = self._daemons.get(name)
@@ -103,7 +103,7 @@ class SparkCluster:
             "deploy.recoveryMode": "FILESYSTEM",
             "deploy.recoveryDirectory": self.folder / "recovery",
             "port.maxRetries": 0,
-            "master.rest.enabled": "false",  # its port is the same for all clusters of a machine
+            "master.rest.enabled": "false",  # its port would be the same for all clusters on this machine
         }
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {
             "SPARK_HOME": str(HOME),
@@ -137,7 +137,7 @@ class SparkCluster:
 
 
 def command_of(process):
-    """Its command line; empty when it has ended."""
+    """The command line of a process; empty if it has ended."""
     try:
         return process.cmdline()
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""A table on disk of hand-written commits, for those who only look at its log."""
+"""A table on disk with hand-written commits, for tests that only read its log."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ from tests.core.builders import CHECKPOINT, add, metadata, protocol, remove
 
 
 class WatchedTable:
-    """Partitioned by ``day`` (a date); ``commit`` gives the version."""
+    """A table partitioned by ``day`` (a date); ``commit`` returns the version."""
 
     def __init__(self, root):
         self.root = Path(root)
@@ -55,7 +55,7 @@ class WatchedTable:
         return self.commit("OPTIMIZE", *files)
 
     def clean_up(self, before):
-        """Leave a checkpoint of version ``before``, and no commit below it."""
+        """Leave a checkpoint of version ``before``, and no earlier commit."""
         definition = json.loads(self.store.read(commit_path(0)).splitlines()[2])
         with self.store.open_output(checkpoint_path(before)) as stream:
             pq.write_table(pa.Table.from_pylist([protocol(), definition], CHECKPOINT), stream)

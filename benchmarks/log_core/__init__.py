@@ -1,5 +1,5 @@
-"""The log against ``deltalake``: fresh processes, equal answers, ratios beside their targets.
+"""Reading and writing the log against ``deltalake``: in fresh processes, with equal answers, ratios compared with targets.
 
-``python -m benchmarks.log_core`` measures all cases. A group of cases is three modules: what is measured (``reading``), our
-side (``reading_ours``) and the peer's (``reading_theirs``), so that no process loads the other side's engine.
+``python -m benchmarks.log_core`` measures all cases. Each group of cases has three modules: the cases (``reading``), our side
+(``reading_ours``) and the peer's (``reading_theirs``), so that no process loads the other side's engine.
 """

@@ -1,7 +1,7 @@
-"""The log against ``deltalake``, in fresh processes, turn and turn about; both sides find the same, or the case is missed.
+"""Reading and writing the log against ``deltalake``, alternately in fresh processes; a case fails if the answers differ.
 
-Times hold the case's work alone: neither the interpreter's start nor imports. Memory is the most that the process ever had
-resident, in total. The tables have one million files in their checkpoint (which the peer wrote), plus ten commits.
+Times cover the case's work alone, without interpreter start and imports. Memory is the peak resident memory of the whole
+process. The tables have one million files in their checkpoint (which the peer wrote), plus ten commits.
 
     python -m benchmarks.log_core [--case open] [--runs 5] [--files 1000000] [--commits 6000]
 """

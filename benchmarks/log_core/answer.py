@@ -1,4 +1,4 @@
-"""What both sides must find alike, whatever the order of their files."""
+"""The answer that must be equal on both sides, independent of the order of files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 
 def answer(paths: pa.ChunkedArray, sizes: pa.ChunkedArray, records: pa.ChunkedArray) -> list[int]:
-    """Files, sums of sizes and of records, of their product (which file has which), and of all bytes of all paths."""
+    """Number of files; sums of sizes, of record counts, of their products (to match them per file), and of all path bytes."""
     sums = (pc.sum(sizes), pc.sum(records), pc.sum(pc.multiply(sizes, records)))
     return [len(paths), *(total.as_py() for total in sums), sum(map(_sum_of_bytes, paths.chunks))]
 

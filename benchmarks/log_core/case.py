@@ -1,4 +1,4 @@
-"""What a case is."""
+"""A case of the benchmark, and the size of its tables."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Size:
 
 
 def nothing(table: Path) -> None:
-    """What a case does between two measurements when there is nothing to tidy up."""
+    """The ``reset`` of a case that leaves nothing to undo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One thing that both sides do.
+    """One piece of work that both sides do.
 
-    A side is ``"module:function"``. The function is called with the table's path in a fresh process, and returns the work: a
-    callable without arguments, which alone is timed, and whose answer (JSON) must be the same on both sides.
+    A side is ``"module:function"``. The function is called with the table's path in a fresh process, and returns the work as a
+    callable without arguments. Only that is timed, and its answer (JSON) must be the same on both sides.
 
     Attributes:
         theirs: None where there is no peer; then ``time`` is in seconds.

@@ -1,4 +1,4 @@
-"""One side of a case in this process: ``python -m benchmarks.log_core.fresh module:function table``."""
+"""Runs one side of a case in this process: ``python -m benchmarks.log_core.fresh module:function table``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main(side: str, table: str) -> None:
     module, _, function = side.partition(":")
     work = getattr(importlib.import_module(module), function)(table)
     gc.collect()
-    gc.freeze()  # what the preparation left is not the work's to collect
+    gc.freeze()  # the timed work must not spend time collecting what the preparation left
     started, cpu = time.perf_counter(), time.process_time()
     answer = work()
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
@@ -24,7 +24,7 @@ def main(side: str, table: str) -> None:
 
 
 def _peak() -> int:
-    """Most memory that was resident since the program started; ``getrusage`` would count the parent before that, too."""
+    """Peak resident memory since the program started; ``getrusage`` would include the parent's before the exec."""
     match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(match[1]) << 10 if match else 0
 

@@ -1,4 +1,4 @@
-"""Both sides of a case, each time in a fresh process, turn and turn about."""
+"""Runs both sides of a case alternately, each run in a fresh process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one process took: seconds, CPU seconds and peak memory in bytes; and what it answered."""
+    """What one process took (seconds, CPU seconds, peak memory in bytes), and its answer."""
 
     seconds: float
     cpu: float
@@ -61,7 +61,7 @@ class Outcome:
         return ours / statistics.median(map(of, self.theirs)) if self.theirs else ours
 
     def lines(self) -> list[str]:
-        """The outcome as text: a line for each side, then one for each ratio."""
+        """The outcome as text: a line per side, then one per ratio."""
         unit = "times theirs" if self.theirs else "s"
         lines = [f"{self.case.name}", *_side("ours", self.ours), *(_side("theirs", self.theirs) if self.theirs else [])]
         lines.append(f"  time   {self.time:6.3f} {unit} (target {self.case.time})")
@@ -80,7 +80,7 @@ def _side(name: str, runs: tuple[Run, ...]) -> list[str]:
 
 
 def measure(case: Case, table: Path, runs: int) -> Outcome:
-    """Measure each side ``runs`` times; the one that goes first changes.
+    """Measure each side ``runs`` times; they take turns in going first.
 
     Raises:
         subprocess.CalledProcessError: A side failed.

@@ -1,4 +1,4 @@
-"""Reading the log with ours."""
+"""Reading the log with our core."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.log_core.tables import PARTITION, add_next_commit, partition_val
 _COLUMNS = ("path", "size", "num_records")
 
 for _late in ("airflow_delta.core.predicate.parse", "pandas"):
-    import_module(_late)  # else loaded with the first predicate, and by pyarrow with its first array: imports are not measured
+    import_module(_late)  # else imported with the first predicate, or by pyarrow with its first array; imports are not timed
 
 
 def open_table(table: str) -> Callable[[], list[int]]:
@@ -30,7 +30,7 @@ def open_partition(table: str) -> Callable[[], list[int]]:
 
 
 def refresh(table: str) -> Callable[[], list[int]]:
-    """Every live file, after a commit came."""
+    """Every live file, after a new commit."""
     known = DeltaLog.for_table(table)
     _all_of(known)
     add_next_commit(Path(table))

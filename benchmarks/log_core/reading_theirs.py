@@ -29,7 +29,7 @@ def open_partition(table: str) -> Callable[[], list[int]]:
 
 
 def refresh(table: str) -> Callable[[], list[int]]:
-    """Every live file, after a commit came."""
+    """Every live file, after a new commit."""
     known = DeltaTable(table)
     _all_of(known)
     add_next_commit(Path(table))

@@ -1,4 +1,4 @@
-"""Generated tables whose data files nobody opens. Their checkpoints are the peer's, so that both read what neither tuned."""
+"""Generated tables without data files. The peer wrote their checkpoints, so that ours have no advantage of a tuned layout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTITION = "day"
 """The one partition column of every table."""
 
 COMMITS = 100
-"""Commits that the case of one commit times together."""
+"""Number of commits that the case of a single commit times together."""
 
 _FILES_OF_FIRST_COMMITS = 100_000
 _STRIDE = 7919  # a prime: neighbors in the log are in different partitions
@@ -57,30 +57,30 @@ def table_of_many_commits(directory: Path, size: Size) -> Path:
 
 
 def version_of_table(table: Path) -> int:
-    """The last version that a table was made with."""
+    """The last version of a table as it was made."""
     return int((table / "next").read_text()) - 1
 
 
 def checkpoint_rows(table: Path) -> list[int]:
-    """Rows in the checkpoint of that version, and the version in the hint."""
+    """Number of rows in the checkpoint of that version, and the version in ``_last_checkpoint``."""
     log = table / "_delta_log"
     rows = pq.read_metadata(log / f"{version_of_table(table):020d}.checkpoint.parquet").num_rows
     return [rows, json.loads((log / "_last_checkpoint").read_text())["version"]]
 
 
 def next_commit(table: Path) -> Path:
-    """Where the commit after those that a table was made with goes."""
+    """Path of the first commit after those that a table was made with."""
     return table / "_delta_log" / f"{int((table / 'next').read_text()):020d}.json"
 
 
 def add_next_commit(table: Path) -> None:
-    """Commit one file more; ``remove_next_commit`` takes it back."""
+    """Commit one more file; ``remove_next_commit`` undoes it."""
     number = int((table / "next").read_text())
     next_commit(table).write_text(_add(10**9 + number, 100))
 
 
 def remove_next_commit(table: Path) -> None:
-    """The table as it was made."""
+    """Restore the table to what it was when made."""
     next_commit(table).unlink(missing_ok=True)
 
 
@@ -138,7 +138,7 @@ def stats(number: int) -> str:
 
 
 def _add(number: int, partitions: int) -> str:
-    """A log line; by hand, because there are millions."""
+    """A log line, formatted by hand for speed: there are millions."""
     name, day = hashlib.md5(b"%d" % number, usedforsecurity=False).hexdigest(), partition_value(number * _STRIDE % partitions)
     quoted = stats(number).replace('"', '\\"')
     return (

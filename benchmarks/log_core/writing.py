@@ -19,7 +19,7 @@ def _table_with_a_kept_hint(directory: Path, size: Size) -> Path:
 
 
 def _without_new_checkpoint(table: Path) -> None:
-    """The table as it was made."""
+    """Restore the table to what it was when made."""
     (table / "_delta_log" / f"{version_of_table(table):020d}.checkpoint.parquet").unlink(missing_ok=True)
     shutil.copyfile(table / _HINT, table / "_delta_log" / _HINT)
 
@@ -31,7 +31,7 @@ def _empty_directory(directory: Path, _size: Size) -> Path:
 
 
 def _emptied(directory: Path) -> None:
-    """Moved aside rather than deleted: the filesystem's journal would still be busy with that when the clock runs."""
+    """Move files aside instead of deleting them: the filesystem's journal would still be busy with that during the next run."""
     directory.rename(directory.with_name(f"{directory.name}-{uuid.uuid4()}"))
     directory.mkdir()
 

@@ -1,4 +1,4 @@
-"""Writing the log with ours."""
+"""Writing the log with our core."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WARM_UP = 20
 
 
 def write_checkpoint(table: str) -> Callable[[], list[int]]:
-    """The checkpoint of a table that is opened already, as far as ours opens it: the files are read with the work."""
+    """The checkpoint of a table that is already open; our core reads the file actions lazily, so that is timed, too."""
     log = DeltaLog.for_table(table)
     log.refresh()
 
@@ -28,7 +28,7 @@ def write_checkpoint(table: str) -> Callable[[], list[int]]:
 
 
 def commit_one_add(directory: str) -> Callable[[], list[int]]:
-    """A commit to each of many new tables, the checksum of its version included; the transactions are started already."""
+    """A commit to each of many new tables, including the version checksum; the transactions are already started."""
     write = Operation(name="WRITE")
     transactions = []
     for number in range(_WARM_UP + COMMITS):

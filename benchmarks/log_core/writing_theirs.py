@@ -1,4 +1,4 @@
-"""Writing the log with ``deltalake``, or with as little as can be."""
+"""Writing the log with ``deltalake``, or with the fewest system calls possible."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from deltalake import DeltaTable
 from benchmarks.log_core.tables import COMMITS, checkpoint_rows
 
 _CONTENT = b"x" * 900
-"""As long as a commit of one file."""
+"""As long as the commit of one file."""
 
 
 def write_checkpoint(table: str) -> Callable[[], list[int]]:
-    """The checkpoint of a table that is opened already."""
+    """The checkpoint of a table that is already open."""
     opened = DeltaTable(table)
 
     def work() -> list[int]:
@@ -26,7 +26,7 @@ def write_checkpoint(table: str) -> Callable[[], list[int]]:
 
 
 def write_sync_and_link(directory: str) -> Callable[[], list[int]]:
-    """What makes a file appear under its name at once, whole and for good: once in each of many directories."""
+    """The minimum for an atomic and durable put-if-absent (write, sync, link), once in each of many directories."""
     logs = [Path(directory) / str(number) / "_delta_log" for number in range(COMMITS)]
     for log in logs:
         log.mkdir(parents=True)

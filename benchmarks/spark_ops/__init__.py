@@ -1,1 +1,1 @@
-"""The operations on Spark against plain Spark."""
+"""Our operations on Spark against plain Spark."""

@@ -1,9 +1,9 @@
 """Every operation on Spark against plain Spark that reads and writes the same table once, in the same session.
 
-Both sides write snappy and TIMESTAMP_MICROS on the same cores; each case is warmed, and they take turns in going first. An
-operation's time holds all of it: opening the log, planning, rewriting, statistics, commit. Afterwards another engine checks
-every row of the last run, and Arrow alone does what cannot be left out: it copies the files that were rewritten, or reads the
-columns that tell which rows go, in as many processes as there are cores. Of a condition, Spark alone counts the rows, too.
+Both sides write snappy and TIMESTAMP_MICROS on the same cores; each case is warmed up, and they take turns in going first. An
+operation's time includes everything: opening the log, planning, rewriting, statistics, commit. Afterwards another engine checks
+every row of the last run. As a lower bound, Arrow alone copies the files that were rewritten, or reads the columns that decide
+which rows are deleted, in as many processes as there are cores. For a condition, Spark alone counts the matching rows, too.
 
     python -m benchmarks.spark_ops [--case merge-spread] [--data flights|unique-strings] [--rows 10000000] [--files 16]
                                    [--rounds 5] [--keys clustered|shuffled|uuid] [--timestamps int96|micros]
@@ -73,11 +73,11 @@ def main() -> int:
 
 
 def _is_met(spark: SparkSession, case: Case, directory: Path, sources: dict[str, Path], size: Size) -> bool:
-    """Measure a case, print it, and say whether it reaches its target with the right rows."""
+    """Measure a case, print it, and return whether it meets its target with the right rows."""
     base, copy, plain = (directory / name for name in (_base_name(case, size), "copy", "plain"))
     if not base.exists():
         make_base(spark, base, size, files=case.files or size.files, properties=case.properties)
-    # One task for each file, so that plain Spark writes as many files as it reads (and has no large task at the end).
+    # One task per file, so that plain Spark writes as many files as it reads (and has no large task at the end).
     spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(file).stat().st_size for file in data_files(base)))
     ours: list[Meter] = []
     theirs: list[Meter] = []
@@ -109,7 +109,7 @@ def _is_met(spark: SparkSession, case: Case, directory: Path, sources: dict[str,
 
 
 def _arrow_limit(case: Case, base: Path, table: Path, scratch: Path, cores: int) -> float | None:
-    """Seconds; None where nothing is rewritten or read."""
+    """Seconds that Arrow alone takes; None if nothing is rewritten or read."""
     if case.read:
         return seconds_to_read(list(map(Path, data_files(base))), case.read, cores)
     files = rewritten_files(table)
@@ -117,7 +117,7 @@ def _arrow_limit(case: Case, base: Path, table: Path, scratch: Path, cores: int)
 
 
 def _spark_limit(spark: SparkSession, base: Path, where: str) -> float:
-    """Seconds; the median."""
+    """Median seconds that Spark alone takes."""
     meters = []
     for _ in range(_WARM_UP_ROUNDS + _COUNTS):
         with Meter() as meter:
@@ -142,7 +142,7 @@ def _line(name: str, meters: list[Meter]) -> str:
 
 
 def session(cores: int, directory: str, memory: str = MEMORY) -> SparkSession:
-    """A session for measuring, whose workers import this checkout."""
+    """A session for the measurements, whose workers import this checkout."""
     root = str(Path(__file__).resolve().parents[2])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))

@@ -1,4 +1,4 @@
-"""The limit of the machine: Arrow reading and writing the bytes that a statement must, and nothing else, on all cores."""
+"""The machine's lower bound: Arrow reads and writes, on all cores, only what a statement has to."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _Result = TypeVar("_Result")
 
 
 def rewritten_files(table: Path) -> list[Path]:
-    """The data files of the table's first version that the newest one does not have."""
+    """The data files of the table's first version that the latest one does not have."""
     log = DeltaLog.for_table(str(table))
     before, after = (set(log.snapshot(version=version).files(columns=["path"])["path"].to_pylist()) for version in (0, None))
     return [table / path for path in sorted(before - after)]
 
 
 def seconds_to_copy(files: Sequence[Path], to: Path, cores: int) -> float:
-    """Read all rows of the files and write them: same codec, a dictionary where the column had one, a row group as large."""
+    """Seconds to read all rows of the files and write them with the same codec, dictionary columns and row group size."""
     to.mkdir(exist_ok=True)
     return _seconds(partial(_copy, to=to), files, cores)
 
 
 def seconds_to_read(files: Sequence[Path], columns: Sequence[str], cores: int) -> float:
-    """Read some columns of the files."""
+    """Seconds to read some columns of the files."""
     return _seconds(partial(_read, columns=list(columns)), files, cores)
 
 
 def _seconds(work: Callable[[Path], _Result], files: Sequence[Path], cores: int) -> float:
-    """The median; each core has a process, which takes the next largest file when it has done one."""
+    """Median seconds; each core has a process, which takes the next largest file when it has finished one."""
     ordered = sorted(files, key=lambda file: file.stat().st_size, reverse=True)
     found = []
     with multiprocessing.get_context("spawn").Pool(cores) as pool:
-        for _ in range(1 + _ROUNDS):  # the first warms the processes
+        for _ in range(1 + _ROUNDS):  # the first round warms up the processes
             began = time.monotonic()
             pool.map(work, ordered, chunksize=1)
             found.append(time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""What is measured: each statement, what plain Spark does meanwhile, and what plain SQL says that it leaves."""
+"""The cases: each statement, what plain Spark does in comparison, and the expected rows as SQL."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from airflow_delta.spark.write.write import write
 from benchmarks.spark_ops.inputs import RANGE, SPREAD, data_files
 
 _VECTORS = {"delta.enableDeletionVectors": "true"}
-_ONE_PERCENT = "flight % 100 = 7"  # of rows all over the table; nothing in the log says which
+_ONE_PERCENT = "flight % 100 = 7"  # rows all over the table, which no statistics narrow down
 
 Run = Callable[[SparkSession, Path, "Inputs"], Any]
 Plain = Callable[[SparkSession, Path, Path], Any]
-"""Is given the table and where to write."""
+"""Called with the table and the directory to write to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a case reads: the table as it was before, and the sources by their kind."""
+    """What a case reads: the table before the operation, and the sources by kind."""
 
     base: Path
     sources: Mapping[str, Path]
 
 
 def copied_plainly(spark: SparkSession, table: Path, to: Path) -> None:
-    """Read the table's files and write their rows again."""
+    """Read the table's files and write all rows to new ones."""
     spark.read.parquet(str(table)).write.mode("overwrite").parquet(str(to))
 
 
@@ -53,7 +53,7 @@ def scanned_plainly(spark: SparkSession, table: Path, _to: Path) -> None:
 
 
 def counted_plainly(spark: SparkSession, table: Path, where: str) -> int:
-    """Count the rows that a condition finds, and nothing else."""
+    """Only count the rows that match a condition."""
     return spark.read.parquet(str(table)).where(where).count()
 
 
@@ -62,13 +62,13 @@ class Case:
     """One operation.
 
     Attributes:
-        run: Does it to the copy of the table that it is given.
-        expected: SQL of duckdb over ``base``, ``spread`` and ``range`` that says which rows are there afterwards.
-        plain: What plain Spark does with the table meanwhile.
-        read: The columns that find the rows where no file is rewritten.
-        where: The condition that finds them there, if Spark can count these rows alone.
-        files: Files of the table; those of the others when None.
-        properties: Of the table.
+        run: Runs the operation on a copy of the table.
+        expected: duckdb SQL over ``base``, ``spread`` and ``range`` for the rows that the table holds afterwards.
+        plain: What plain Spark does with the table in comparison.
+        read: The columns that decide which rows match, if no file is rewritten.
+        where: The condition on these columns, if Spark can count the matching rows alone.
+        files: Number of files of the table; the default number when None.
+        properties: Properties of the table.
     """
 
     name: str

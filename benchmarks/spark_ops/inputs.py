@@ -1,4 +1,4 @@
-"""The generated tables: eight columns, and sources of one per cent of their rows."""
+"""The generated tables of eight columns, and sources with one per cent of their rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_delta.core.delta_log import DeltaLog
 
 KEYS = {
     "clustered": "id",
-    # 2654435761 is odd and prime to any number of rows below it: a permutation of the ids
+    # 2654435761 is coprime to any number of rows below it: a permutation of the ids
     "shuffled": "pmod(id * 2654435761, {space})",
     "uuid": "substr(sha2(cast(id AS string), 256), 1, 36)",
 }
@@ -33,9 +33,9 @@ DATA = {
         "booking": "substr(sha2(concat('booking', id, {seed}), 256), 1, 36)",
     },
 }
-"""The two columns of strings, beside six of numbers, dates and times: values that repeat, or a quarter that never does."""
+"""The two string columns (the other six are numbers, dates and times): repeated values, or a quarter of them unique."""
 SPREAD, RANGE = "spread", "range"
-"""The sources: rows that update some all over the table and insert as many, or that lie side by side."""
+"""The sources: rows that update rows all over the table and insert as many, or that update a contiguous range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Size:
         rounds: Measured rounds.
         data: One of ``DATA``.
         keys: One of ``KEYS``.
-        timestamps: How the table's files hold them, one of ``TIMESTAMPS``.
+        timestamps: Physical type of timestamps in the table's files, one of ``TIMESTAMPS``.
     """
 
     rows: int
@@ -60,7 +60,7 @@ class Size:
 
 
 def make_base(spark: SparkSession, table: Path, size: Size, *, files: int, properties: Mapping[str, str]) -> None:
-    """The table: files by Spark's own writer, which a commit makes a table of; so INT96 is what others leave behind."""
+    """The table: files of Spark's own writer, which a commit makes a table; with INT96, as other writers leave it."""
     query = f"SELECT {generated_rows(size, seed=0)} FROM range(0, {size.rows}, 1, {files})"
     kind = TIMESTAMPS[size.timestamps]
     spark.sql(query).write.option("spark.sql.parquet.outputTimestampType", kind).parquet(str(table))
@@ -79,7 +79,7 @@ def make_source(spark: SparkSession, path: Path, size: Size, kind: str) -> None:
 
 
 def generated_rows(size: Size, *, seed: int) -> str:
-    """The columns of rows, as SQL over ``id``; another seed gives other values to the same keys."""
+    """The columns of the rows, as SQL over ``id``; another seed gives the same keys other values."""
     strings = [f"{value} AS {name}" for name, value in DATA[size.data].items()]
     return ", ".join([_SHARED, *strings]).format(key=KEYS[size.keys].format(space=2 * size.rows), seed=seed)
 

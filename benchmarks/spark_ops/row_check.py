@@ -1,4 +1,4 @@
-"""Whether the rows are right: what ``deltalake`` reads from the table, against what duckdb computes from the inputs."""
+"""Compares the rows that ``deltalake`` reads from the table with those that duckdb computes from the inputs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.spark_ops.inputs import data_files
 
 
 def differing_rows(table: Path, base: Path, sources: Mapping[str, Path], expected: str) -> int:
-    """Rows that one side has more often than the other.
+    """Number of rows that one side has more often than the other.
 
     Args:
-        table: What the operation left.
-        base: What it was given.
-        sources: The sources by their kind.
+        table: The table after the operation.
+        base: The table before it.
+        sources: The sources by kind.
         expected: SQL over ``base`` and the sources.
     """
     connection = duckdb.connect()

@@ -1,4 +1,4 @@
-"""What each statement may take at most, and what Delta-Spark 4.4 took on a machine like this."""
+"""The most time that each statement may take, and what Delta-Spark 4.4 took on a machine like this."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SMALL_ROWS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """At most so many times plain Spark's time, and so many seconds beside.
+    """The most time of an operation: a multiple of plain Spark's time, plus a number of seconds.
 
     Attributes:
-        ratio: To plain Spark.
-        seconds: Of small tables, where plain Spark's time says little.
-        delta: What Delta-Spark took, in the unit of the larger one of these; None where it was not measured.
+        ratio: Multiple of plain Spark's time.
+        seconds: For small tables, where plain Spark's time means little.
+        delta: What Delta-Spark took, in the unit of the larger of these two; None if not measured.
     """
 
     ratio: float = 0.0
@@ -25,7 +25,7 @@ class Target:
     delta: float | None = None
 
     def limit(self, plain: float) -> float:
-        """The most seconds, where plain Spark takes so many."""
+        """The most seconds, given those of plain Spark."""
         return self.ratio * plain + self.seconds
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ _FLIGHTS = {
     ),
     "scan": _SCAN,
 }
-# Three times Delta-Spark's speed on everything that rewrites. It took so many seconds where a plain copy took 8.1.
+# Three times Delta-Spark's speed for everything that rewrites files. Its seconds are divided by those of a plain copy, 8.1.
 _UNIQUE_STRINGS = {
     **_ratios(
         append=(1.10, 9.8 / 8.1),
@@ -74,7 +74,7 @@ _UNIQUE_STRINGS = {
     ),
     "scan": _SCAN,
 }
-# Where only three targets are set, the others are a third of Delta-Spark's time, too.
+# With only three targets set, the others are a third of Delta-Spark's time, too.
 _SMALL = _seconds(
     append=(0.87, 0.87),
     overwrite=(0.87, None),
@@ -91,7 +91,7 @@ _SMALL = _seconds(
 
 
 def targets(size: Size) -> Mapping[str, Target]:
-    """By the names of the cases."""
+    """The targets by name of the case."""
     if size.rows <= _SMALL_ROWS:
         return _SMALL
     return _UNIQUE_STRINGS if size.data == "unique-strings" else _FLIGHTS

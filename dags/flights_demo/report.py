@@ -1,4 +1,4 @@
-"""The report of a day, which the live runs and a backfill make by one query."""
+"""The query of a day's report, shared by the live runs and the backfill."""
 
 DELAYS_BY_CARRIER = """
 SELECT flight_date, carrier, count(*) AS flights, avg(dep_delay) AS mean_dep_delay, avg(arr_delay) AS mean_arr_delay

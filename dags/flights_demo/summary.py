@@ -1,4 +1,4 @@
-"""What the demo's runs did, for people: tasks with versions and rows, then each table's history."""
+"""Shows what the demo's runs did: tasks with versions and rows, then each table's history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METRICS = {
     "numFilesToDelete": "files to delete",
     "numStatements": "statements",
 }
-"""Delta's names of metrics, in the words and the order in which they are shown."""
+"""Display names of Delta's metrics, in display order."""
 
 COLORS = {"success": "green", "failed": "red", "upstream_failed": "red"}
 
@@ -45,7 +45,7 @@ def runs_table(home: Home, runs: Iterable[tuple[str, date]]) -> Table:
 
 
 def history_table(folder: Path) -> Table:
-    """A Delta table's commits, oldest first, with the rows and files that each left behind."""
+    """A Delta table's commits, oldest first, with the table's rows and files after each."""
     table = Table(
         "version", "time (UTC)", "operation", "rows", "files", "made by", title=f"History of {folder.name}", box=SIMPLE_HEAD
     )
@@ -75,7 +75,7 @@ def _seconds(run: TaskRun) -> str:
 
 
 def _version(run: TaskRun) -> str:
-    """The version that a task committed, or found: sensors return it bare."""
+    """The version that a task committed or, for a sensor, found; sensors return the bare number."""
     version = run.returned["version"] if isinstance(run.returned, dict) else run.returned
     return f"version {version}" if isinstance(version, int) else ""
 
@@ -88,7 +88,7 @@ def _metrics(run: TaskRun) -> str:
 
 
 def _made_by(info: CommitInfo | None) -> str:
-    """The task, and the day that its DAG run was for."""
+    """The task, and the day of its DAG run."""
     if info is None:
         return ""
     return f"{info.origin.job.get('jobName', '')} {info.origin.record.get('logical_date', '')[:10]}"

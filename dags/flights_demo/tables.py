@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 DEFAULT_ROOT = os.environ.get("FLIGHTS_ROOT", str(Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser() / "flights"))
-"""Where everything lies unless the run's parameter ``root`` says otherwise."""
+"""Directory of all data unless the run's parameter ``root`` names another."""
 
 ARRIVALS = "{{ params.root }}/arrivals"
-"""Bronze: each day's feed as it came, partitioned by ``feed_date``."""
+"""Bronze: each day's feed as received, partitioned by ``feed_date``."""
 FLIGHTS = "{{ params.root }}/flights"
 """Silver: one row per flight, partitioned by ``flight_date``."""
 FLIGHTS_COLUMNS = {
@@ -32,6 +32,6 @@ FLIGHTS_COLUMNS = {
     "minute": "INT",
     "time_hour": "TIMESTAMP COMMENT 'the hour of the planned departure'",
 }
-"""Silver's columns: those of the feed but for ``feed_date``."""
+"""Silver's columns: those of the feed except ``feed_date``."""
 DELAYS = "{{ params.root }}/delays"
 """Gold: delays by carrier, partitioned by ``flight_date``."""

@@ -1,4 +1,4 @@
-"""What may import what, seen by a fresh interpreter."""
+"""Which modules may import which, checked in a new interpreter."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_delta"
 LINES = 450
-CATALOGUES = {"errors.py"}  # one tree in one file, that one looks things up in
+CATALOGUES = {"errors.py"}  # one class hierarchy in one file, for reference
 
 
 def modules(*packages):
@@ -43,7 +43,7 @@ def test_a_package_imports_without_what_it_must_not_know(package, forbidden):
 
 
 def test_the_core_works_without_numpy_and_pandas(tmp_path):
-    """Arrow converts through them when it must; an Airflow worker may have neither."""
+    """Some conversions of Arrow need them; an Airflow worker may have neither."""
     log = tmp_path / "_delta_log"
     log.mkdir()
     (log / f"{0:020d}.json").write_text(
@@ -70,7 +70,7 @@ def test_importing_the_package_imports_nothing_else():
 
 @pytest.mark.parametrize("worker", ["dml.position_scan", "rewrite.rewrite_worker", "rewrite.deletion_vector_worker"])
 def test_what_workers_import_knows_nothing_of_the_cache_of_a_statement(worker):
-    """Each worker imports it anew: what only the driver needs would cost every one of them its time."""
+    """Each worker imports the module again, and must not spend time on what only the driver needs."""
     result = run_without(("airflow_delta.spark.io.row_cache", "sqlglot"), [f"airflow_delta.spark.{worker}"])
     assert result.returncode == 0, result.stderr
 

@@ -1,4 +1,4 @@
-"""A DAG file is read again and again: what only a running task needs is not loaded for it."""
+"""DAG files are parsed repeatedly, so importing ours must not load what only a running task needs."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 SLOW = ("numpy", "pandas", "pyarrow.dataset", "pyspark", "sqlglot", "fsspec", "s3fs", "gcsfs", "adlfs", "duckdb", "deltalake")
 OF_ARROW = {"numpy"}
-"""``pyarrow`` itself loads it where it is installed."""
+"""``pyarrow`` itself imports it if it is installed."""
 
 LOADED = """
 import json, sys

@@ -1,4 +1,4 @@
-"""A neighbor that is watched, and a server that must hear nothing."""
+"""A watched directory beside the table, and a server that must receive no connection."""
 
 import sys
 

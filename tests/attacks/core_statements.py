@@ -1,4 +1,4 @@
-"""What can be done with a table without Spark: the core's operations, the commands, the pages."""
+"""Everything that can be done with a table without Spark: the core's operations, the CLI commands, the pages."""
 
 import contextlib
 import io
@@ -25,7 +25,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 
 def _shown(text):
-    """Raise if a text that people see holds the neighbor's rows, or what a terminal would obey."""
+    """Raise if a displayed text contains the neighbor's rows, or terminal control sequences."""
     if CANARY in text:
         raise LeakError(f"the neighbor's rows in {text[:300]!r}")
     if found := _CONTROL.search(text):
@@ -92,7 +92,7 @@ def _command(*words):
 
 
 def _observed(log):
-    """What a task leaves of the table it worked on, through its document and its page."""
+    """What a task reports about its table, as stored and as shown on the page."""
     outcome = OperationResult(table=log.table_uri, version=0, read_version=0, operation="VACUUM", committed=False)
     document = ResultDocument.from_text(attach_table_stats(ResultDocument(outcome=outcome), log).to_text())
     page = history_page(json.loads(json.dumps(history_payload(document))), root="")
@@ -138,9 +138,9 @@ STATEMENTS = {
 
 
 def run(statement, table):
-    """Run a statement on the table at a path. Returns what came of it; raises what is no error of ours.
+    """Run a statement on the table at a path. Returns its outcome; raises any error that is not one of ours.
 
-    Its text must be fit for a terminal, too.
+    The text of our errors must be safe for a terminal, too.
     """
     try:
         STATEMENTS[statement](DeltaLog.for_table(table))

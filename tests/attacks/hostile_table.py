@@ -1,6 +1,6 @@
-"""A hostile table and the neighbor that it must not reach: a stranger writes ``root/table``, ``root/outside`` is not his.
+"""A hostile table, and the neighbor that it must not reach: an attacker controls ``root/table``, but not ``root/outside``.
 
-``root/outside`` holds a Delta table and a text; both hold ``CANARY``, so that any of it is recognized wherever it turns up.
+``root/outside`` holds a Delta table and a text file; both contain ``CANARY``, so that leaked content is recognized anywhere.
 """
 
 import json
@@ -22,11 +22,11 @@ _ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", "b", "c"]})
 
 
 class LeakError(AssertionError):
-    """An answer that holds what it must not."""
+    """An answer contains what it must not."""
 
 
 def make_outside(root):
-    """The neighbor: a table of the same columns, and a text."""
+    """The neighbor: a table with the same columns, and a text file."""
     outside = Path(root) / "outside"
     (outside / "_delta_log").mkdir(parents=True)
     pq.write_table(pa.table({"id": pa.array([666], pa.int64()), "s": [CANARY]}), outside / "secret.parquet")
@@ -48,12 +48,12 @@ def field(name, kind="string", **field_metadata):
 
 
 class HostileTable:
-    """A table in ``root/table`` whose version 0 is honest; an attack adds what is not.
+    """A table in ``root/table`` whose version 0 is valid; an attack adds to it.
 
     Attributes:
         root: Directory of the table.
         outside: The neighbor's directory.
-        sink: ``host:port`` of a server that must hear nothing.
+        sink: ``host:port`` of a server that must receive no connection.
     """
 
     def __init__(self, root, sink):
@@ -65,7 +65,7 @@ class HostileTable:
         self.version = 0
 
     def create(self, *, fields=FIELDS, partition_columns=(), reader=1, writer=2, features=None, actions=None, **configuration):
-        """Version 0 with one file of three rows, or with these actions instead of it."""
+        """Commit version 0 with one file of three rows, or with these actions instead."""
         listed = {} if features is None else {"readerFeatures": features, "writerFeatures": features}
         first = (self.data_file("part-0.parquet"),) if actions is None else actions
         described = metadata(schema(*fields), partition_columns, **configuration)
@@ -79,7 +79,7 @@ class HostileTable:
         return add(path, size=target.stat().st_size, **fields)
 
     def commit(self, *actions):
-        """The next version: objects, or lines as text or bytes."""
+        """Commit the next version: objects, or lines as text or bytes."""
         lines = (action if isinstance(action, bytes | str) else json.dumps(action) for action in actions)
         content = b"\n".join(line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line for line in lines)
         (self.log / f"{self.version:020d}.json").write_bytes(content)
@@ -87,14 +87,14 @@ class HostileTable:
         return self
 
     def log_file(self, name, content):
-        """Any other file of the log."""
+        """Write any other file of the log."""
         target = self.log / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
         return self
 
     def checkpoint(self, version, rows, name=None, columns=None):
-        """A checkpoint of these rows."""
+        """Write a checkpoint of these rows."""
         table = pa.Table.from_pylist(rows, columns) if columns is not None else pa.Table.from_pylist(rows)
         pq.write_table(table, self.log / (name or f"{version:020d}.checkpoint.parquet"))
         return self
@@ -108,5 +108,5 @@ class HostileTable:
         return add(path, size=self.secret_size(), stats='{"numRecords":1}')
 
     def uuid_name(self):
-        """A name such as sidecars have."""
+        """A UUID file name, as sidecars have."""
         return str(uuid.UUID(int=7))

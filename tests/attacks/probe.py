@@ -1,7 +1,7 @@
-"""Runs statements on hostile tables and says what each cost: ``python -m tests.attacks.probe ROOT SINK ATTACK...``.
+"""Runs statements on hostile tables and reports what each cost: ``python -m tests.attacks.probe ROOT SINK ATTACK...``.
 
-For each attack and statement a line of JSON: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds, ``mib`` of
-memory beyond what the process had before, ``size`` of the attack's largest file in bytes.
+Prints a line of JSON per attack and statement: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds, ``mib``
+of additional memory, ``size`` of the attack's largest file in bytes.
 """
 
 import json
@@ -57,7 +57,7 @@ def _measured(statement, root):
 
 
 def _memory(name):
-    """KiB."""
+    """Peak memory in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 

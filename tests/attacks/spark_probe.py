@@ -1,7 +1,7 @@
 """A Spark job that runs statements on hostile tables: ``python -m tests.attacks.spark_probe ROOT SINK ATTACK...``.
 
-For each attack and statement a line of JSON: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds of
-Python's driver, ``seconds`` in all.
+Prints a line of JSON per attack and statement: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds of the
+Python driver, ``seconds`` in total.
 """
 
 import json
@@ -44,7 +44,7 @@ SUBMIT = (
 )
 
 _OF_SPARKS_READER = "[FAILED_READ_FILE"
-"""Where Spark's own reader reads the files of a DataFrame, the user who requests its rows gets Spark's own error."""
+"""Spark's own errors, which the user gets when Spark's reader reads the files of a DataFrame."""
 
 STATEMENTS = {
     "append": lambda table: WriteStatement(table=table, source=SqlSource("SELECT 10L AS id, 'x' AS s")),
@@ -111,7 +111,7 @@ def _run(spark, statement, table):
 
 
 def _check_no_canary(table):
-    """Raise if a file of the table holds what the neighbor or the environment holds."""
+    """Raise if a file of the table contains the canary of the neighbor or of the environment."""
     for path in table.rglob("*.parquet"):
         if "_delta_log" in path.parts or path.is_symlink() or any(parent.is_symlink() for parent in path.parents):
             continue

@@ -1,4 +1,4 @@
-"""Hostile tables through everything that needs no Spark: nothing outside is touched, every error is ours, little is spent."""
+"""Hostile tables without Spark: nothing outside is accessed, all errors are typed, time and memory are bounded."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from tests.attacks.catalog.files import MANY_ROWS, ROWS
 PROJECT = Path(__file__).parents[2]
 CPU_SECONDS, MEBIBYTES = 2.0, 300
 SMALL = 1_000_000  # bytes; the limits hold for files below
-ROWS_PER_SECOND = 5_000_000  # of CPU; what hands out honest rows takes time for each, however small their file
+ROWS_PER_SECOND = 5_000_000  # per CPU second; reading valid rows takes time per row, however small the file
 GROUPS = 8
-QUICK = 24  # one attack of so many
+QUICK = 24  # the quick test runs one in 24 attacks
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def _is_costly(result):
 
 
 def probe(root, sink, attacks):
-    """What the statements came to, in a process of their own."""
+    """The outcomes of the statements, run in a separate process."""
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.attacks.probe", str(root), sink.address, *attacks]
     environment = os.environ | {
         "ARROW_DEFAULT_MEMORY_POOL": "system",

@@ -1,4 +1,4 @@
-"""Hostile logs in the triggerer: a look ends in an event or a typed error, and never blocks the other triggers."""
+"""Hostile logs in the triggerer: a poll ends in an event or a typed error, and never blocks other triggers."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from tests.attacks.catalog import files, logs
 from tests.attacks.hostile_table import HostileTable, make_outside
 
 LONGEST_BLOCK = 0.1  # seconds
-ROUNDS = 4  # on a busy machine one round may be slow; a log that blocks does so each time
+ROUNDS = 4  # on a busy machine one round may be slow; a log that blocks does so in each round
 SECONDS_AT_MOST = 30
 
 ATTACKS = logs.ATTACKS | files.ATTACKS
@@ -24,7 +24,7 @@ ATTACKS = logs.ATTACKS | files.ATTACKS
 
 @pytest.fixture
 def small_heap():
-    """Python's garbage collector stops all threads while it walks the heap: what pytest loaded is left out of that."""
+    """Exclude what pytest loaded from garbage collection, which stops all threads while it walks the heap."""
     gc.collect()
     gc.freeze()
     yield
@@ -61,7 +61,7 @@ def _triggers(table):
 
 
 async def _longest_block(trigger):
-    """Seconds for which the loop did not run while the trigger looked; at most ``SECONDS_AT_MOST`` of it."""
+    """Seconds for which the event loop was blocked while the trigger polled, for ``SECONDS_AT_MOST`` at most."""
 
     async def first_event():
         with contextlib.suppress(StopAsyncIteration):

@@ -1,4 +1,4 @@
-"""Who touches what must not be touched: the kernel says which files were opened, a server which connections were made."""
+"""Detects access to what must not be touched: opened files by inotify, connections by a listening server."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ _NAMES = {
 
 
 class WatchedDirectory:
-    """Everything that any process does to the files below a directory, by Linux's inotify."""
+    """Records what any process does to the files below a directory, by Linux's inotify."""
 
     def __init__(self, directory):
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -39,7 +39,7 @@ class WatchedDirectory:
             self._directories[watch] = str(path)
 
     def events(self):
-        """What happened since the last call, such as ``opened /…/secret.parquet``."""
+        """The events since the last call, such as ``opened /…/secret.parquet``."""
         found = set()
         while True:
             try:
@@ -60,7 +60,7 @@ class WatchedDirectory:
 
 
 class Sink:
-    """A server that counts who connects, and answers nothing."""
+    """A server that counts connections and never answers."""
 
     def __init__(self):
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -88,7 +88,7 @@ class Sink:
             self._heard.append(f"connection from {peer}: {said!r}")
 
     def events(self):
-        """What was heard since the last call."""
+        """The connections since the last call."""
         heard, self._heard = self._heard, []
         return heard
 

@@ -1,4 +1,4 @@
-"""The benchmark of the log itself: it runs, both sides find the same, and different answers would be reported."""
+"""The log benchmark itself: it runs, both sides give equal answers, and different ones would be reported."""
 
 import dataclasses
 

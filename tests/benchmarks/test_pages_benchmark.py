@@ -1,4 +1,4 @@
-"""The benchmark of the pages: what it seeds is shown as what tasks report."""
+"""The pages benchmark: seeded reports are shown like those of real tasks."""
 
 from datetime import UTC, datetime
 

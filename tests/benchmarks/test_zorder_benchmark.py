@@ -1,4 +1,4 @@
-"""The benchmark itself: it reaches its targets on a small table, and its checks see what is wrong."""
+"""The benchmark itself: it meets its targets on a small table, and its checks detect wrong results."""
 
 import pytest
 from deltalake import DeltaTable

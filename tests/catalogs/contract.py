@@ -1,4 +1,4 @@
-"""What every catalog does: each implementation inherits the tests, and gives the fixtures ``catalog`` and ``root``."""
+"""The contract of every catalog: each implementation inherits the tests, and defines the fixtures ``catalog`` and ``root``."""
 
 import dataclasses
 
@@ -44,7 +44,7 @@ def described(location, **changes):
 
 
 class Slower:
-    """A catalog that is first asked right before another writer makes the name."""
+    """A catalog whose first look-up happens right before another writer creates the name."""
 
     def __init__(self, catalog):
         self.catalog, self.is_first = catalog, True

@@ -1,7 +1,7 @@
 """A committer to a managed table of Unity Catalog that shares no code with ours: ``python foreign_committer.py ORDER``.
 
-It appends files one by one, each with as many rows as the order says: reads what is ratified, stages a commit, has it
-ratified, publishes all that is ratified, in order, and reports that. It reads only the last commit, for its time.
+It appends files one by one, each with the number of rows in the order. For each it reads the ratified commits, stages a commit,
+has it ratified, publishes all ratified commits in order, and reports that. It reads only the last commit, for its time.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class Committer:
         return json.loads(path.read_text().splitlines()[0])["commitInfo"]["inCommitTimestamp"]
 
     def write_rows(self, path, first):
-        """Ids from ``first`` on; return the file's size, and what its statistics say."""
+        """Write rows with ids from ``first`` on; return the file's size and statistics."""
         count = self.order.get("rows", 0)
         if not count:
             return 1, {}

@@ -1,4 +1,4 @@
-"""An S3 server that takes short-lived keys alone, each until its time: those that a catalog vends."""
+"""An S3 server that accepts only the short-lived keys that a catalog vends, each until it expires."""
 
 import re
 import threading
@@ -19,11 +19,11 @@ class GuardedS3:
     """The server; the owner's own key is ``test``.
 
     Attributes:
-        lifetime: Milliseconds from a key's making to its end.
-        keys: The end of each key that was made, its secret and its session token, by its id.
-        used: The ids of the keys by which requests came, in that order, the owner's left out.
-        refused: How many requests were refused.
-        delay: Seconds that each request takes, the owner's left out.
+        lifetime: Milliseconds for which a key is valid.
+        keys: Expiry, secret and session token of each vended key, by its id.
+        used: The key id of each request, in order, without those of the owner.
+        refused: Number of refused requests.
+        delay: Seconds that each request takes, except the owner's.
     """
 
     lifetime: int = 3_600_000
@@ -34,7 +34,7 @@ class GuardedS3:
     endpoint: str = ""
 
     def vend(self, operation):
-        """A new key, in Unity's words."""
+        """A new key, in the form of Unity's API."""
         number, ends = len(self.keys), int(time.time() * 1000) + self.lifetime
         key, secret, token = f"ASIAVENDED{number:010d}", f"vended-secret-{number:026d}", f"vended-session-token-{number}"
         self.keys[key] = (ends, secret, token)
@@ -43,7 +43,7 @@ class GuardedS3:
 
     @property
     def secrets(self):
-        """All that must never be shown."""
+        """All secrets, which must never be shown."""
         return [text for key, (_, secret, token) in self.keys.items() for text in (key, secret, token)]
 
     def guard(self, application):

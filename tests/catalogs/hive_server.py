@@ -1,4 +1,4 @@
-"""A Hive metastore process, of the JARs in pip's pyspark, on an embedded Derby."""
+"""A Hive metastore process from the JARs of pip's pyspark, on an embedded Derby."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ SETTINGS = """<configuration>
 
 
 def start_metastore(folder, seconds=120):
-    """Start one whose database and warehouse lie in ``folder``: its URI, and what stops it."""
+    """Start one whose database and warehouse lie in ``folder``; returns its URI, and a function that stops it."""
     port = free_port()
     properties = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
@@ -48,7 +48,7 @@ def start_metastore(folder, seconds=120):
             probe.settimeout(1)
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return f"thrift://127.0.0.1:{port}", stop
-        time.sleep(0.2)  # a JVM begins; nothing races
+        time.sleep(0.2)  # the JVM is still starting
     stop()
     raise RuntimeError((Path(folder) / "metastore.log").read_text()[-3_000:])
 

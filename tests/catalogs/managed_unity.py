@@ -1,4 +1,4 @@
-"""A Unity Catalog of the tests' own that has names and manages a table of each: ``orders`` in ``main.sales``."""
+"""A Unity Catalog test server with a managed table, ``orders`` in ``main.sales``."""
 
 import json
 import uuid
@@ -21,7 +21,7 @@ COLUMNS = (("id", "long"), ("note", "string"))
 
 @dataclass
 class ManagedUnity:
-    """The server, and what it manages."""
+    """The server, and its managed tables."""
 
     server: UnityServer
 
@@ -37,11 +37,11 @@ class ManagedUnity:
         return CatalogSettings(type="unity", uri=self.uri, name="main", credentials={"token": self.server.token}, **more)
 
     def environment(self, **more):
-        """The variable of a process that knows the catalog."""
+        """The environment variable that makes the catalog known to a process."""
         return self.settings(**more).to_environment()
 
     def make(self, name, location, *, feature="catalogManaged", columns=COLUMNS, options=None, **more):
-        """A new managed table with these columns and more properties, which another engine has made and registered."""
+        """Make and register, as another engine would, a new managed table with these columns and further properties."""
         table_id = str(uuid.uuid4())
         self.server.add_table(table_id, location)
         fields = [{"name": column, "type": kind, "nullable": True, "metadata": {}} for column, kind in columns]
@@ -62,7 +62,7 @@ class ManagedUnity:
 
 @dataclass
 class ManagedOrders:
-    """A managed table, seen by a client that was given its id."""
+    """A managed table, accessed by a client that knows its id."""
 
     unity: ManagedUnity
     name: str
@@ -72,12 +72,12 @@ class ManagedOrders:
 
     @property
     def kept(self):
-        """What the server has of its commits."""
+        """The server's record of its commits."""
         return self.unity.server.tables[self.table_id]
 
     @property
     def ratified(self):
-        """The versions that the server has ratified, in that order."""
+        """The versions that the server has ratified, in order."""
         return [info["version"] for info in self.kept.record]
 
     def log(self):

@@ -1,4 +1,4 @@
-"""A process that is killed (SIGKILL) before or after each of its operations on storage, while it commits at a server."""
+"""A process that is killed (SIGKILL) before or after each of its storage operations while it commits through a server."""
 
 import json
 import signal
@@ -37,7 +37,7 @@ for line in sys.stdin:
 
 
 class Writer:
-    """Appends one file in a process of its own, which costs milliseconds as it is a fork of one without threads."""
+    """Appends one file in a separate process, which takes milliseconds because it is forked from one without threads."""
 
     def __init__(self, table):
         self.table = table
@@ -45,7 +45,7 @@ class Writer:
         self.process = subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def commit(self, path, fault=None):
-        """The exit status: the number of operations on storage, or the signal that ended it."""
+        """Commit; returns the exit status: the number of storage operations, or the signal that ended the process."""
         order = {"server": self.table.server.uri, "id": ID, "uri": self.table.uri, "token": TOKEN, "path": path, "fault": fault}
         self.process.stdin.write(f"{json.dumps(order)}\n")
         self.process.stdin.flush()

@@ -1,4 +1,4 @@
-"""A process killed between its commit and the end of publishing, at ten places: the commit stands, the rest is mended."""
+"""A process killed at ten places between its commit and the end of publishing: the commit stands, the next one publishes."""
 
 import signal
 import subprocess
@@ -55,7 +55,7 @@ def unity():
     ("is_known", "place"), [*((False, place) for place in range(6)), *((True, place) for place in range(4))]
 )
 def test_a_killed_publication_is_mended_by_the_next_one(unity, tmp_path, is_known, place):
-    """Places are before (even) and behind (odd) each request that publishing sends: find, create, version; find, update."""
+    """Places are before (even) and after (odd) each request of publishing: find, create, version; find, update."""
     table = str(tmp_path / "orders")
     write_deltalake(table, pa.table({"id": [1, 2]}))
     catalog, log = UnityCatalog(unity.url, catalog="main"), DeltaLog.for_table(table)

@@ -62,7 +62,7 @@ class Table:
         return subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
 
     def race(self, orders):
-        """The versions that each of the processes reported, after all have begun at the same moment."""
+        """Start all processes at the same moment; returns the versions that each reported."""
         writers = [self.start(number, appends, program) for number, (program, appends) in enumerate(orders)]
         for writer in writers:
             assert writer.stdout.readline() == "ready\n"
@@ -85,7 +85,7 @@ def table(tmp_path):
 
 
 def check(table, expected):
-    """Ratified in order, published as ratified, nothing lost, nothing doubled."""
+    """Check that commits are ratified in order and published unchanged, and that no row is lost or duplicated."""
     count = len(expected)
     assert [info["version"] for info in table.kept.record] == list(range(1, count + 1))
     log = table.log()

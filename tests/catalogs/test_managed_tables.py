@@ -146,7 +146,7 @@ def test_the_catalog_learns_of_columns_and_properties_by_the_commits_so_that_the
 
 
 def test_a_table_that_was_made_anew_under_the_name_is_not_taken_for_the_one_that_lies_there(unity, orders):
-    """The catalog knows another table at the location than the log there is of."""
+    """The catalog's table id differs from that of the log at the location."""
     unity.server.add_table("another-id", orders.location)
     unity.names.tables["main", "sales", "orders"]["table-uuid"] = "another-id"
     log = DeltaLog(ManagedTable.of(entry_of(unity)).log_store(files_of(orders), unity.settings()))

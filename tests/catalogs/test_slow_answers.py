@@ -1,4 +1,4 @@
-"""A server that sends an answer byte by byte, each in time: the answer as a whole is not waited for longer than said."""
+"""A server that sends its response byte by byte, each in time: the timeout also applies to the response as a whole."""
 
 import socket
 import threading
@@ -29,14 +29,14 @@ THRIFT = b"\x80\x01\x00\x02\x00\x00\x27\x10" + b"x" * 10_000
 
 @pytest.fixture(params=ANSWERS)
 def dripping(request):
-    """The URL of a server that answers so."""
+    """The URL of such a server."""
     with server_of(ANSWERS[request.param]) as port:
         yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
 def server_of(answer):
-    """The port of a server that sends the beginning of this answer at once, and the rest a byte each 20 ms."""
+    """The port of a server that sends the beginning of this response at once, and the rest one byte per 20 ms."""
     listener, is_over = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
     def drip(connection):
@@ -59,7 +59,7 @@ def server_of(answer):
     threading.Thread(target=accept, daemon=True).start()
     yield listener.getsockname()[1]
     is_over.set()
-    listener.shutdown(socket.SHUT_RDWR)  # else it takes one more connection
+    listener.shutdown(socket.SHUT_RDWR)  # else it accepts one more connection
     listener.close()
 
 

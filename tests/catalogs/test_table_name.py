@@ -1,4 +1,4 @@
-"""Names, and what tells them from paths."""
+"""Table names, and how they are distinguished from paths."""
 
 import pytest
 from hypothesis import given

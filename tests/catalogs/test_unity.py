@@ -1,4 +1,4 @@
-"""Unity Catalog, by a strict server of the tests' own."""
+"""Unity Catalog, with the strict test server."""
 
 import threading
 from dataclasses import replace
@@ -103,7 +103,7 @@ def test_a_server_out_of_order_can_be_tried_again(catalog, unity):
 
 @pytest.fixture
 def answering():
-    """A server that answers each request with the status and the content that it has last been given, and its URL."""
+    """The URL of a server, and its handler class, whose ``status`` and ``content`` answer each request."""
 
     class Handler(BaseHTTPRequestHandler):
         status, content = 404, b"<html>no backend</html>"

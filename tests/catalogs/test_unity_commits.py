@@ -39,7 +39,7 @@ def commits(server, table):
 class TestUnityCommits(ManagedCommitsContract):
     @pytest.fixture
     def commits(self, commits, tmp_path):
-        """With the files that the server compares where a version was backfilled long ago."""
+        """Also stores the commit files that the server compares for a version backfilled long ago."""
         log = tmp_path / "_delta_log"
         (log / "_staged_commits").mkdir(parents=True)
         return commits

@@ -1,4 +1,4 @@
-"""Keys of a table's storage that its catalog gives for a time."""
+"""Temporary storage credentials that a catalog vends for a table."""
 
 import json
 import pickle
@@ -47,7 +47,7 @@ class Clock:
 
 
 class Catalog:
-    """Gives one credential after the other, each of an hour; ``error`` is raised instead while it is set."""
+    """Vends credentials that are valid for an hour each; raises ``error`` instead while it is set."""
 
     def __init__(self, clock):
         self.clock, self.requests, self.error = clock, 0, None
@@ -126,7 +126,7 @@ def test_threads_that_have_none_request_them_once():
 
 
 def of_seconds(seconds, clock, requests):
-    """Gives keys that live so long."""
+    """Vends keys that are valid for this many seconds."""
     options = {"key": f"k{len(requests) + 1}"}
     requests.append(clock.now)
     return StorageCredential(prefix="s3://lake", ends=clock.now + seconds * 1_000, options=options)
@@ -223,7 +223,7 @@ def orders(unity, s3):
 
 
 def opened(unity, s3, orders):
-    """The table's log as a process opens it that has no key of its own."""
+    """The table's log as opened by a process without keys of its own."""
     settings = unity.settings(vends_credentials=True)
     table = ManagedTable.of(resolve(open_catalog(settings), NAME))
 
@@ -287,7 +287,7 @@ def test_only_unity_vends(unity):
 
 
 def travelled(unity, s3, orders, *, others_ask):
-    """The options of the table's files as another process gets them, and what was sent."""
+    """The storage options of the table's files as another process receives them, and what was sent to it."""
     settings = unity.settings(vends_credentials=True)
     table = ManagedTable.of(resolve(open_catalog(settings), NAME))
     vended = table.vended_options(settings, others_ask=lambda _table: others_ask)
@@ -319,7 +319,7 @@ def test_where_they_cannot_ask_the_keys_that_hold_now_travel_and_the_token_never
     assert "vended" not in repr(options).lower()
     for name, value in unity.environment(vends_credentials=True).items():
         monkeypatch.setenv(name, value)
-    assert options["key"] in s3.keys  # and one that can asks for its own
+    assert options["key"] in s3.keys  # a process that can ask the catalog gets its own keys
 
 
 def test_who_may_only_read_gets_keys_to_read(unity, s3, orders):

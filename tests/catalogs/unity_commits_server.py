@@ -1,9 +1,9 @@
-"""A server of Unity Catalog's commits, of the tests' own: strict where the published API has a word to say.
+"""A test server for Unity Catalog's commits API, which strictly enforces what is published of it.
 
 It follows ``GET`` and ``POST /delta/preview/commits`` of unitycatalog (``DeltaCommitsApi``, ``DeltaCommit``,
-``DeltaCommitInfo``, ``DeltaMetadata``, ``DeltaGetCommits``) and what its server does with them: at most ten commits not
-backfilled, answers in pages of ten, newest first; a repeated request for the same file is no conflict; unknown tables and other
-locations are refused. Requests with members that the definition does not have are refused too.
+``DeltaCommitInfo``, ``DeltaMetadata``, ``DeltaGetCommits``) and the behavior of its server: at most ten commits not backfilled;
+responses in pages of ten, newest first; a repeated request for the same file is no conflict; unknown tables and other locations
+are refused, and so are requests with unknown members.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def require(condition, message):
 
 @dataclass
 class ManagedTable:
-    """What the catalog keeps of a table.
+    """The catalog's record of a table.
 
     Attributes:
         commits: Those that are not backfilled, and the latest one.
         backfilled: The latest backfilled version.
-        record: Every commit that was ever ratified, in that order: for the tests.
-        properties: As the last commit that changed them set them.
+        record: Every commit ever ratified, in order, for the tests.
+        properties: The table properties set by the last commit that changed them.
     """
 
     uri: str
@@ -63,7 +63,7 @@ class ManagedTable:
 
 
 class UnityServer:
-    """Runs in threads of this process; ``tables`` are its managed tables by id, ``names`` the server of their names."""
+    """Runs in threads of this process; ``tables`` are its managed tables by id, ``names`` is the server of their names."""
 
     def __init__(self, token=None, names=None):
         self.names = names
@@ -86,7 +86,7 @@ class UnityServer:
             def _serve(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 status, document = server.answer(self.command, self.path, dict(self.headers), body)
-                if status is None:  # the answer is lost
+                if status is None:  # the response is lost
                     self.close_connection = True
                     return
                 content = b"" if document is None else json.dumps(document).encode()
@@ -117,7 +117,7 @@ class UnityServer:
         return self.tables[table_id]
 
     def answer(self, method, path, headers, body):
-        """``faults`` are taken one a request: ``lost`` serves it and loses the answer, a pair is the answer."""
+        """Each request uses up one of ``faults``: ``lost`` serves it and drops the response, a pair is the response."""
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, tuple):
             return fault
@@ -209,7 +209,7 @@ class UnityServer:
             require(properties.get("io.unitycatalog.tableId") == table_id, "Property io.unitycatalog.tableId does not match")
 
     def _ratified(self, table, info):
-        """Whether it became a commit; False for one that had become so before."""
+        """Whether it became a commit now; False if it was one already."""
         version = info["version"]
         if table.commits:
             latest = max(table.commits)
@@ -225,7 +225,7 @@ class UnityServer:
 
     @staticmethod
     def _settle(table, info):
-        """A version that is taken: the same commit again, or a conflict."""
+        """Handle a version that is taken: by the same commit, or by another one (a conflict)."""
         kept = table.commits.get(info["version"])
         if kept is not None:
             same = kept["file_name"] == info["file_name"]

@@ -1,4 +1,4 @@
-"""duckdb by the names of a Unity Catalog; it asks a server by the older API, and reads by its own Delta."""
+"""Reads tables by their Unity Catalog names with duckdb, which uses the older API and its own Delta reader."""
 
 from importlib.resources import files
 
@@ -6,7 +6,7 @@ import duckdb
 
 
 def rows_by_name(url, name, *, token="secret-token", catalog="main"):
-    """The rows of a table of the catalog, in the order of ``id``."""
+    """The rows of a catalog table, ordered by ``id``."""
     with duckdb.connect() as connection:
         for extension in ("httpfs", "delta", "unity_catalog"):
             folder = files(f"duckdb_extension_{extension}") / "extensions" / f"v{duckdb.__version__}"

@@ -1,8 +1,8 @@
-"""A Unity Catalog of the tests' own: strict about the "UC Delta API" 1.0 as unitycatalog publishes it in ``api/delta.yaml``.
+"""A Unity Catalog test server, strict about the "UC Delta API" 1.0 as unitycatalog publishes it in ``api/delta.yaml``.
 
-What a request says is checked against that definition: members that are required, members that are not known, the types of
-values, the rules of an update. It holds what it was given and the keys that a server derives; there are no managed tables.
-Other engines ask by the older API (``api/all.yaml``) for lists of schemas and tables: these are of the same tables.
+Requests are checked against that definition: required members, unknown members, types of values, rules of an update. It stores
+what it was given, and the properties that a server derives; there are no managed tables. Other engines use the older API
+(``api/all.yaml``) to list schemas and tables; it serves the same tables.
 """
 
 import json
@@ -99,21 +99,21 @@ def check_protocol(protocol):
 
 @dataclass
 class Unity:
-    """The tables by ``(catalog, schema, table)``; a token to what its owner may do, None for everything."""
+    """The tables by ``(catalog, schema, table)``; and by token what its owner may do, None for everything."""
 
     schemas: set = field(default_factory=lambda: {("main", "sales")})
     tables: dict = field(default_factory=dict)
     tokens: dict = field(default_factory=lambda: {"secret-token": None})
     requests: list = field(default_factory=list)
     vend: Callable | None = None
-    """Gives the config of a credential for an operation, and when it ends."""
+    """Returns the config of a credential for an operation, and its expiry."""
     forbidden: set = field(default_factory=set)
-    """Locations at which no table may be made."""
+    """Locations at which no table may be created."""
     failing: int = 0
-    """How many requests from now on are answered with 500."""
+    """How many of the next requests are answered with 500."""
 
     def answered(self, method, path, content, authorization):
-        """Status and document of the answer to a request."""
+        """Status and document of the response to a request."""
         token = (authorization or "").removeprefix("Bearer ")
         self.requests.append((method, path))
         try:
@@ -158,7 +158,7 @@ class Unity:
         return self.update(key, body)
 
     def listed(self, kind, query):
-        """As ``listSchemas`` and ``listTables`` of the older API."""
+        """``listSchemas`` and ``listTables`` of the older API."""
         catalog = query.get("catalog_name")
         if kind == "schemas":
             found = [schema for of, schema in sorted(self.schemas) if of == catalog]
@@ -169,7 +169,7 @@ class Unity:
         return {"tables": [older_form(key, table) for key, table in self.tables.items() if key[:2] == place]}
 
     def credentials(self, table, query, allowed):
-        """As ``getTableCredentials``: for a place of S3 what ``vend`` gives, and nothing for others."""
+        """``getTableCredentials``: what ``vend`` returns for locations on S3, nothing for others."""
         operation = {"operation=READ": "READ", "operation=READ_WRITE": "READ_WRITE"}.get(query)
         if operation is None:
             raise bad(f"the operation is {query}")
@@ -208,7 +208,7 @@ class Unity:
         return {"metadata": self.tables[key]}
 
     def add_managed(self, name, table_id, location, feature="catalogManaged"):
-        """A table that the catalog manages, under a name of the schema ``sales``."""
+        """Register a managed table under a name in the schema ``sales``."""
         now = int(time.time() * 1000)
         self.tables["main", "sales", name] = {
             "etag": uuid.uuid4().hex,
@@ -300,7 +300,7 @@ def older_form(key, table):
 
 
 def serve(unity):
-    """A running server of this Unity: its URL, and what stops it."""
+    """Start the server; returns its URL, and a function that stops it."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -20,7 +20,7 @@ from airflow_delta.core.operations.pins import Pin, register
 
 @pytest.fixture
 def table(tmp_path):
-    """Version 0: ids 0 and 1 of p=a; 1: id 2 of p=b; 2: without id 0."""
+    """Version 0 has ids 0 and 1 in p=a; version 1 adds id 2 in p=b; version 2 removes id 0."""
     path = str(tmp_path / "table")
     write_deltalake(path, pa.table({"id": [0, 1], "p": ["a", "a"]}), partition_by=["p"], name="shop")
     write_deltalake(path, pa.table({"id": [2], "p": ["b"]}), mode="append")
@@ -286,7 +286,7 @@ sys.exit(1)
 
 @pytest.fixture
 def spark_submit(tmp_path, monkeypatch):
-    """Put a program in the place of spark-submit, which prints this text."""
+    """Replaces spark-submit by a program that prints this text."""
 
     def put(report):
         program = tmp_path / "spark-submit"
@@ -310,7 +310,7 @@ def test_the_doctor_of_a_cluster_prints_what_its_job_reports_and_ends_with_1(spa
 
 @pytest.fixture
 def pythons_of_the_doctor(tmp_path, spark_submit, monkeypatch):
-    """The environment of ``spark-submit`` when the doctor looks at a cluster, in whose own no Python is named."""
+    """The environment of ``spark-submit`` when the doctor checks a cluster; the doctor's own names no Python."""
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     spark_submit(json.dumps(REPORT))
@@ -387,7 +387,7 @@ def test_a_java_that_cannot_be_run_is_a_finding_and_one_that_prints_odd_bytes_is
     program.write_text(java)
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr("airflow_delta.cli.installation.installed", lambda _: "4.2.0")  # Spark, beside which it is needed
+    monkeypatch.setattr("airflow_delta.cli.installation.installed", lambda _: "4.2.0")  # Spark's version
     assert [finding.code for finding in check_installation().findings if "JAVA" in finding.code] == ([code] if code else [])
 
 

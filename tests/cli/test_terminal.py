@@ -1,4 +1,4 @@
-"""No text of a table moves the reader's cursor, begins a line, turns the direction of writing or becomes markup."""
+"""No text from a table moves the terminal's cursor, starts a line, changes the text direction or becomes markup."""
 
 import json
 import re
@@ -20,7 +20,7 @@ CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u20
 
 @pytest.fixture
 def table(tmp_path):
-    """A table in which every text that a stranger may choose is evil."""
+    """A table in which every text that an attacker may choose is hostile."""
     path = tmp_path / "table"
     write_deltalake(path, pa.table({"id": [1], "p": [EVIL]}), partition_by=["p"])
     log = path / "_delta_log"

@@ -1,4 +1,4 @@
-"""Logs written by hand: what no engine writes, but a reader must stand."""
+"""Logs written by hand, with content that no engine writes but a reader must handle."""
 
 import json
 
@@ -101,7 +101,7 @@ def deletion_vector(name, offset=None):
 
 
 class HandmadeLog:
-    """A table in memory, at no path; its log is written file by file, and its clock moves by a second with each file."""
+    """A table in memory whose log is written file by file; its clock advances by a second with each file."""
 
     def __init__(self, *, allowed_prefixes=()):
         self.now = 0
@@ -113,7 +113,7 @@ class HandmadeLog:
         return self.now
 
     def commit(self, *actions, version=None):
-        """Writes the actions (objects, or lines as text) as the next version, or as ``version``."""
+        """Write the actions (objects, or lines as text) as the next version, or as ``version``."""
         version = self.next_version if version is None else version
         lines = [action if isinstance(action, str) else json.dumps(action) for action in actions]
         self.store.write(commit_path(version), "\n".join(lines).encode())
@@ -121,11 +121,11 @@ class HandmadeLog:
         return self
 
     def create(self, *actions, partition_columns=(), **configuration):
-        """Version 0: protocol and metadata, and these actions."""
+        """Write version 0: protocol, metadata, and these actions."""
         return self.commit(protocol(), metadata(None, partition_columns, **configuration), *actions)
 
     def checkpoint(self, version, *actions, path=None, schema=CHECKPOINT):
-        """Writes a checkpoint file of these actions."""
+        """Write a checkpoint file of these actions."""
         with self.store.open_output(path or checkpoint_path(version)) as stream:
             pq.write_table(pa.Table.from_pylist(list(actions), schema), stream)
         return self

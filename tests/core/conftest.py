@@ -20,7 +20,7 @@ WRITE = Operation(name="WRITE")
 
 
 class RealTable:
-    """A table of ``n`` and ``p``, partitioned by ``p``; a file of one row for each number."""
+    """A table of ``n`` and ``p``, partitioned by ``p``, with a one-row file per number."""
 
     def __init__(self, root, clock, configuration):
         self.root = Path(root)
@@ -29,7 +29,7 @@ class RealTable:
         self.log.create_transaction(metadata).commit(operation=Operation(name="CREATE TABLE"))
 
     def file(self, path, number=0, age_days=0.0):
-        """Make a data file, whether or not it will belong to the table."""
+        """Make a data file, which need not become part of the table."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"n": pa.array([number], pa.int64())}), target)
@@ -38,7 +38,7 @@ class RealTable:
         return target
 
     def add(self, path, number=0, partition=None, age_days=0.0, log_path=None):
-        """The add action of a new file; ``log_path`` is how the log spells its path."""
+        """The add action of a new file; ``log_path`` is its path as spelled in the log."""
         target = self.file(path, number, age_days)
         row = {
             "path": log_path or path,

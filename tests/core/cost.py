@@ -1,4 +1,4 @@
-"""What a piece of work costs in a process of its own, which starts with everything imported."""
+"""Measures a piece of work in a separate process, which starts with everything imported."""
 
 import multiprocessing
 import resource
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 MOST_SECONDS = 2.0
 MOST_MEGABYTES = 300
-"""What any file of less than 1 MB may cost."""
+"""The most that any file of less than 1 MB may cost."""
 
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
-    # Arrow imports pandas, where it is installed, with the first array that it makes of Python values.
+    # Arrow imports pandas, if installed, with the first array that it makes from Python values.
     ["airflow_delta.core.delta_log", "airflow_delta.core.predicate", "pandas", "pyarrow.json", "tests.core.cost"]
 )
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds, megabytes on top of what the process had, and the error that the work ended with (None for none)."""
+    """CPU seconds, additional megabytes, and the error that the work ended with (None without one)."""
 
     seconds: float
     megabytes: float
@@ -26,7 +26,7 @@ class Cost:
 
 
 def cost_of(work, *arguments, timeout=60):
-    """Runs ``work``, a function of a module, and reports what it cost."""
+    """Run ``work``, a function of a module, and return its cost."""
     receiver, sender = _SERVER.Pipe(duplex=False)
     process = _SERVER.Process(target=_measure, args=(sender, work, arguments))
     process.start()
@@ -45,7 +45,7 @@ def assert_bounded(cost):
 
 
 def _measure(sender, work, arguments):
-    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))  # of addresses, so that a failing test ends only itself
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))  # address space: a failing test ends only itself
     resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     error = None

@@ -1,4 +1,4 @@
-"""A proxy in front of an object store that answers, or loses answers, as a test configures it."""
+"""A proxy in front of an object store that makes up or drops responses as a test configures it."""
 
 import http.client
 import threading
@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Fault:
-    """What happens to the next requests that fit: an answer of the proxy's own, or a lost one (``answer`` is None).
+    """What happens to the next matching requests: the proxy's own response, or none (``answer`` is None).
 
-    ``arrives`` says whether the store gets the request all the same.
+    ``arrives`` is whether the store receives the request nevertheless.
     """
 
     method: str
@@ -27,14 +27,14 @@ class Fault:
 
 
 def s3_error(status, code, **members):
-    """An answer as S3 gives it."""
+    """An error response as S3 sends it."""
     inner = "".join(f"<{name}>{value}</{name}>" for name, value in {"Code": code, "Message": "no", **members}.items())
     return status, f'<?xml version="1.0" encoding="UTF-8"?><Error>{inner}</Error>'.encode()
 
 
 @dataclass
 class FaultyProxy:
-    """The proxy's URL, what it shall do wrong, and what it has seen."""
+    """The proxy's URL, the faults to come, and the requests seen."""
 
     url: str
     faults: list[Fault] = field(default_factory=list)

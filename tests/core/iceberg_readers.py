@@ -1,4 +1,4 @@
-"""Iceberg's readers, which know nothing of Delta: pyiceberg, and duckdb."""
+"""Iceberg readers without Delta support: pyiceberg, and duckdb's Iceberg extension."""
 
 from contextlib import contextmanager
 from importlib.resources import files
@@ -9,7 +9,7 @@ from pyiceberg.table import StaticTable
 
 @contextmanager
 def duckdb_with_iceberg():
-    """duckdb with its Iceberg reader and that of S3, from packages: nothing is downloaded."""
+    """duckdb with its Iceberg and S3 extensions, from installed packages: nothing is downloaded."""
     with duckdb.connect() as connection:
         connection.sql("SET TimeZone = 'UTC'")
         for name in ("httpfs", "avro", "iceberg"):
@@ -19,7 +19,7 @@ def duckdb_with_iceberg():
 
 
 def rows_of_iceberg(root, *, by="id"):
-    """The rows of a local table, as both readers see them, and the version of Delta that they saw."""
+    """The rows of a local table as both readers see them, and the Delta version that they read."""
     table = StaticTable.from_metadata(str(root))
     rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row[by])
     with duckdb_with_iceberg() as connection:

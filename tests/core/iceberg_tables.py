@@ -1,4 +1,4 @@
-"""Tables whose files our core writes as Iceberg's readers need them."""
+"""Tables whose files our core writes in the form that Iceberg readers need."""
 
 import uuid
 from itertools import groupby
@@ -23,7 +23,7 @@ UNIFORM = {"delta.universalFormat.enabledFormats": "iceberg"}
 
 
 class IcebergTable:
-    """A table on disk; rows come and go by whole files."""
+    """A table on disk; rows are added and removed by whole files."""
 
     def __init__(self, root, columns, *, partition_by=(), **properties):
         self.root = str(root)
@@ -36,11 +36,11 @@ class IcebergTable:
         return self.log.refresh()
 
     def append(self, *rows, **columns):
-        """One commit that adds these rows (dictionaries), in one file for each partition; gives its result."""
+        """Commit these rows (dictionaries), in one file per partition; returns the result."""
         return self.commit(adds=self.written(rows))
 
     def replace(self, where, *rows):
-        """One commit that takes the files away that may hold rows for the condition, and adds these rows."""
+        """In one commit, remove the files that may hold rows matching the condition, and add these rows."""
         files = self.snapshot.files(where)
         removes = removes_of(files, deletion_timestamp=self.log.clock(), data_change=True) if len(files) else NO_REMOVES
         return self.commit(adds=self.written(rows), removes=removes)
@@ -50,7 +50,7 @@ class IcebergTable:
         return transaction.commit(operation=Operation(name="WRITE"), **actions)
 
     def written(self, rows):
-        """The add actions of new files that hold the rows."""
+        """Write the rows to new files; returns their add actions."""
         snapshot = self.snapshot
         partitions = [snapshot.schema.find(name) for name in snapshot.partition_columns]
         kept = snapshot.schema.without(snapshot.partition_columns)
@@ -87,7 +87,7 @@ class IcebergTable:
 
 
 def field_ids(fields, parent=""):
-    """The id of each field of a file's Arrow schema, by its path; None where it has none."""
+    """The field id of each field of a file's Arrow schema, by path; None without one."""
     found = {}
     for field in fields:
         path = f"{parent}.{field.name}" if parent else field.name

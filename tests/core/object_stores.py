@@ -1,4 +1,4 @@
-"""Object stores on this machine: moto's S3 server, azurite, and a GCS of our own; each with one bucket for each test."""
+"""Object stores on this machine: moto's S3 server, azurite, and our own GCS emulator, each with a new bucket per test."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ from azure.storage.blob import BlobServiceClient
 from moto.server import ThreadedMotoServer
 
 PROJECT = Path(__file__).parents[2]
-AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # known to all
+AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # published
 
 _STARTED = datetime.now(UTC)
 _numbers = itertools.count()
@@ -29,9 +29,9 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """A bucket that is there for one test.
+    """A bucket for one test.
 
-    ``options`` are ours, ``other_options`` those of deltalake.
+    ``options`` are our storage options, ``other_options`` those of deltalake.
     """
 
     uri: str
@@ -81,7 +81,7 @@ def s3(moto_server):
 
 @pytest.fixture(scope="session")
 def azurite():
-    """The port of an emulator of Azure's blobs."""
+    """The port of an Azure Blob Storage emulator."""
     program = PROJECT / ".venv" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
     if not program.exists() or not shutil.which("node"):
         pytest.skip("azurite is not installed: .ci/setup installs it where there is npm")
@@ -97,7 +97,7 @@ def azurite():
                     break
             time.sleep(0.1)
         yield port
-        process.kill()  # it would wait for connections that we keep
+        process.kill()  # a graceful stop would wait for connections that we keep open
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def azure(azurite):
 
 
 class GcsHandler(BaseHTTPRequestHandler):
-    """So much of Google's JSON interface as a log uses, on ``server.objects``: bucket -> name -> (content, generation)."""
+    """The part of Google's JSON API that a log uses, on ``server.objects``: bucket -> name -> (content, generation)."""
 
     protocol_version = "HTTP/1.1"
 
@@ -152,7 +152,7 @@ class GcsHandler(BaseHTTPRequestHandler):
         bucket, _, query = self.parsed()
         if self.server.faults:
             return self.answer(self.server.faults.pop(0))
-        if query["uploadType"] == "resumable" and "Content-Range" not in self.headers:  # gcsfs: the content comes by itself
+        if query["uploadType"] == "resumable" and "Content-Range" not in self.headers:  # gcsfs: the content follows
             return self.answer(200, {}, {"Location": f"http://{self.headers['Host']}{self.path}"})
         with self.server.lock:
             objects = self.server.objects.get(bucket)
@@ -222,7 +222,7 @@ class GcsHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def gcs_server():
-    """A GCS in this process: ``faults`` are the statuses that answer the next uploads."""
+    """A GCS emulator in this process: ``faults`` are the status codes for the next uploads."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), GcsHandler)
     server.objects, server.faults, server.listings, server.lock, server.page_size = {}, [], [], threading.Lock(), 3
     server.days_to_transition = 0
@@ -240,12 +240,12 @@ def gcs(gcs_server):
     gcs_server.faults.clear()
     gcs_server.listings.clear()
     endpoint = f"http://127.0.0.1:{gcs_server.server_address[1]}"
-    # Data files through gcsfs too, by an option that Arrow does not know: Arrow's client blocks a server in its own process.
+    # An option unknown to Arrow makes data files go through gcsfs, too: Arrow's client blocks a server in its own process.
     options = {"token": "anon", "endpoint_url": endpoint, "requests_timeout": 60}
     return ObjectStore(uri=f"gs://{bucket}", options=options, client=gcs_server)
 
 
 @pytest.fixture(params=["s3", "azure", "gcs"])
 def object_store(request):
-    """Each of them in turn."""
+    """Each of the object stores in turn."""
     return request.getfixturevalue(request.param)

@@ -1,4 +1,4 @@
-"""Directories that one may not look into, also where tests run as root."""
+"""Directories without read permission, even if the tests run as root."""
 
 import os
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def as_a_user_without_rights(path):
-    """Root may do everything."""
+    """Drop root's privileges, which override file permissions."""
     path.chmod(0)
     is_root = os.geteuid() == 0
     if is_root:

@@ -1,4 +1,4 @@
-"""Whatever a stranger wrote becomes text for a terminal, JSON for a store, or a number for a sum."""
+"""Untrusted values become safe text for a terminal, JSON for a store, or a number for a sum."""
 
 import json
 import math

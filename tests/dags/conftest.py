@@ -1,4 +1,4 @@
-"""What the tests of the example DAGs have in common."""
+"""Shared by the tests of the example DAGs."""
 
 from operator import attrgetter
 

@@ -1,4 +1,4 @@
-"""Run in a process of its own: reads the DAG files as Airflow does, and prints what they hold and what reading them touched."""
+"""Run in a separate process: parses the DAG files as Airflow does; prints what they define and what parsing them accessed."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ touched = []
 
 
 def is_translation(path):
-    """Whether it is the words of an installed package, which what describes schedules opens before Airflow 3.2."""
+    """Whether it is a translation file of an installed package, which the cron descriptor opens before Airflow 3.2."""
     return path.endswith(".mo") and Path(path).is_relative_to(PACKAGES)
 
 
@@ -24,7 +24,7 @@ def note(event, arguments):
         touched.append([event, arguments[0]])
 
 
-BundleDagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags")  # the first time imports what DAG files import
+BundleDagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags")  # the first parse imports what DAG files import
 for name in [module for module in sys.modules if module.startswith(("flights_", "unusual_prefix"))]:
     del sys.modules[name]
 sys.addaudithook(note)

@@ -1,4 +1,4 @@
-"""What the flights' tables must hold, as SQL over the CSV, and the comparison with what two engines that are not ours read."""
+"""Expected content of the flights tables, as SQL over the CSV, and its comparison with what two other engines read."""
 
 import pandas as pd
 from deltalake import DeltaTable
@@ -14,7 +14,7 @@ SCHEDULE = f"{PLANNED}, {', '.join(f'NULL AS {name}' for name in TIMES)}"
 
 
 def with_flights(duckdb_connection):
-    """duckdb with the CSV's flights as the table ``csv``."""
+    """duckdb with the CSV's flights as table ``csv``."""
     frame = pd.read_csv(packaged_csv("flights.csv.zip"))
     frame["flight_date"] = pd.to_datetime(frame[["year", "month", "day"]])
     frame["time_hour"] = pd.to_datetime(frame["time_hour"], utc=True)
@@ -25,7 +25,7 @@ def with_flights(duckdb_connection):
 
 
 def arrivals_of(days):
-    """The bronze table after the runs of these days."""
+    """The expected bronze table after the runs of these days."""
     return " UNION ALL ".join(
         f"""
         SELECT DATE '{day}' AS feed_date, 'actual' AS kind, {ACTUAL} FROM csv WHERE flight_date = DATE '{day}'
@@ -37,7 +37,7 @@ def arrivals_of(days):
 
 
 def delays_of(days):
-    """The gold table after the runs of these days."""
+    """The expected gold table after the runs of these days."""
     return f"""
         SELECT flight_date, carrier, count(*) AS flights, avg(dep_delay) AS mean_dep_delay, avg(arr_delay) AS mean_arr_delay
         FROM csv WHERE flight_date IN ({", ".join(f"DATE '{day}'" for day in days)}) AND dep_time IS NOT NULL
@@ -46,7 +46,7 @@ def delays_of(days):
 
 
 def assert_holds(reference_reader, table, truth):
-    """Compare the table's rows, as deltalake and as duckdb read them, with those of the query."""
+    """Compare the table's rows, as read by deltalake and by duckdb, with those of the query."""
     reference_reader.register("by_deltalake", DeltaTable(table).to_pyarrow_table())
     for engine in ("by_deltalake", f"delta_scan('{table}')"):
         columns = reference_reader.sql(truth).columns

@@ -1,6 +1,6 @@
 """A DAG whose connections, variables and arguments hold secrets: ``python -m tests.hooks.secret_tasks SETTINGS`` runs it.
 
-A process of its own, so that its output is what Airflow makes of the tasks' logs, masks included.
+It is a separate process, so that its output is what Airflow prints for the tasks, with masking.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.airflow_versions import DagBag, sync_bag_to_db
 
 
 def secret_tasks(settings):
-    """Each task that succeeds or fails with secrets around; the end of its name says which."""
+    """Tasks that succeed or fail while using secrets; the suffix of the name says which."""
     spark = {"conn_id": "spark_local", "conf": settings["conf"]}
     rows = {"query": "SELECT CAST(1 AS BIGINT) AS id", "views": {}}
     with DAG("keeps_secrets", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:

@@ -1,4 +1,4 @@
-"""What stands in for a feature that not each Airflow has does what the feature does."""
+"""Substitutes for features that some Airflow versions lack behave like the features."""
 
 import asyncio
 from threading import Barrier

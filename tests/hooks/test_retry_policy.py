@@ -1,4 +1,4 @@
-"""Only what may not come again is tried again, and those who met once do not meet again."""
+"""Only transient errors are retried, and tasks that conflicted once do not retry at the same moment."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""The Spark provider still has what is used of it without being promised."""
+"""The Spark provider still has the undocumented parts that we use."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What follows a commit is told in the result of every statement that ends in one, whatever went wrong there."""
+"""The result of every committing statement reports the post-commit work, whatever went wrong there."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

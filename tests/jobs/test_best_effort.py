@@ -1,4 +1,4 @@
-"""What fails behind a commit is a warning without secrets and control characters, and nothing else."""
+"""A failure after a commit is only a warning, without secrets and control characters."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which statements Spark Connect interprets instead of making code for them."""
+"""Which statements run interpreted over Spark Connect, without code generation."""
 
 from types import SimpleNamespace
 
@@ -24,7 +24,7 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 
 
 class Session:
-    """A session that is only set."""
+    """A session that only has settings."""
 
     def __init__(self):
         self.settings = {}
@@ -33,7 +33,7 @@ class Session:
 
 @pytest.fixture
 def tables(tmp_path):
-    """A small table and one of more bytes than count as small, by name."""
+    """A table that counts as small and one that does not, by name."""
     for name, rows in (("small", 10), ("large", 10_000)):
         write_deltalake(tmp_path / name, pa.table({"id": range(rows)}))
     return {name: str(tmp_path / name) for name in ("small", "large")}
@@ -44,7 +44,7 @@ def merged(target, source):
 
 
 def settings(*statements, given=()):
-    """Those of a session before the last of some statements runs."""
+    """The session's settings before the last of some statements runs."""
     session = Session()
     generation = CodeGeneration(session, given)
     for statement in statements:

@@ -1,4 +1,4 @@
-"""A driver over Spark Connect: what it says to the server before and after its work. The server here only answers."""
+"""A driver over Spark Connect: its requests before and after its work, to a server that only responds."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def server():
 
 
 class OldServer(SparkConnectServiceServicer):
-    """As of a Spark that does not know yet how a session is released."""
+    """A server of a Spark version without ReleaseSession."""
 
     def __init__(self, version):
         self.version = version

@@ -43,7 +43,7 @@ PLAIN = Backend(earliest_commit_time=NOW)
 
 
 def sequence(folder):
-    """Four commits in two tables, and between them statements that leave none."""
+    """Four commits in two tables, with statements in between that do not commit."""
     a, b = str(folder / "a"), str(folder / "b")
     return SequenceStatement(
         statements=(
@@ -65,7 +65,7 @@ def execute(folder, *, backend=PLAIN, attempt=1, statement=None):
 
 
 def killing_backend(before=None, after=None):
-    """Runs statements, and kills this process before or behind that of a name."""
+    """Runs statements, and kills this process before or after the named one."""
 
     def executed(log, statement, origin, start_version):
         name = origin.record["statement"]

@@ -1,4 +1,4 @@
-"""Drivers killed anywhere while they stage: readers see nothing of it, and a retry stages once."""
+"""Drivers killed anywhere while staging: readers notice nothing, and a retry stages exactly once."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def load_into(table):
 
 
 def stage_on_spark(statement, table, number, count):
-    """Stage a statement in a driver of its own; killed before the event of this number."""
+    """Stage a statement in a separate driver, which is killed before the event with this number."""
     from airflow_delta.jobs.session import job_session  # noqa: PLC0415 - only this process needs a session of a job
 
     job_session("stage")
@@ -61,7 +61,7 @@ CHANGED = [*OLD[:3], (3, "y"), (4, "y")]
 
 
 def drive(statement, table, number=-1):
-    """Stage in a process of its own; the number of events, None where it was killed."""
+    """Stage in a separate process; returns the number of events, None if it was killed."""
     count = Path(f"{table}.count")
     given = f"{statement.__name__}, {str(table)!r}, {number}, {str(count)!r}"
     code = f"from tests.jobs.test_killed_staging import *; stage_on_spark({given})"

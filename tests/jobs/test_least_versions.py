@@ -1,4 +1,4 @@
-"""Versions of Python and pyarrow that do not do, on executors, become typed errors."""
+"""Unsupported versions of Python and pyarrow on executors become typed errors."""
 
 import pytest
 from pyspark.errors import PythonException
@@ -16,7 +16,7 @@ OF_SPARK = (
 
 
 class PythonExceptionOfAWorker(PythonException):
-    """As Spark raises it on the driver, without a JVM that made it."""
+    """Spark's exception on the driver, constructed without a JVM."""
 
     def __init__(self):
         pass

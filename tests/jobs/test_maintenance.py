@@ -1,4 +1,4 @@
-"""A maintenance does what is due and nothing else, also when it is run again or one step fails."""
+"""Maintenance does what is due and nothing else, also when it is run again or a step fails."""
 
 import json
 

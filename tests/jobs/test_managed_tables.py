@@ -35,7 +35,7 @@ from tests.slow_cases import slow_after
 
 @pytest.fixture
 def unity(monkeypatch):
-    """The server; the environment names it, as that of a driver does."""
+    """The server, which the environment names as in a driver."""
     monkeypatch.setattr("airflow_delta.catalogs.managed_tables._known", {})
     with managed_unity() as unity:
         for name, value in unity.environment().items():

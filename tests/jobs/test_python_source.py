@@ -1,4 +1,4 @@
-"""A Python function as the source of a job: what it is called with, what becomes of its rows, and how its errors are told."""
+"""A Python function as the source of a job: its arguments, its rows, and how its errors are reported."""
 
 # ruff: noqa: PLC0415, N812 - functions as in DAG files
 
@@ -165,7 +165,7 @@ def reads_a_file_that_is_not_there(spark):
         pytest.param(
             *(names_no_column, "AnalysisException", "UNRESOLVED_COLUMN", "# the column"),
             marks=pytest.mark.classic(
-                reason="over Spark Connect, columns are looked for when rows are used: the line is another"
+                reason="over Spark Connect, columns are resolved when rows are used, so the error is at another line"
             ),
         ),
         (divides_in_a_worker, "ZeroDivisionError", "integer division or modulo by zero", "# the worker"),
@@ -220,7 +220,7 @@ def divides_in_a_query(spark):
         (finds_no_host, JobFailedError),
         pytest.param(
             *(fails_on_the_cluster, JobFailedError),
-            marks=pytest.mark.classic(reason="over Spark Connect, a file is looked for when rows are used"),
+            marks=pytest.mark.classic(reason="over Spark Connect, files are resolved when rows are used"),
         ),
     ],
 )

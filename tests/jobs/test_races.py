@@ -1,4 +1,4 @@
-"""Two MERGE jobs that read one version: both commit where they can, and no update is ever lost."""
+"""Two MERGE jobs that read the same version: both commit if possible, and no update is lost."""
 
 import threading
 
@@ -18,7 +18,7 @@ ADD_UP = (MatchedUpdate(assignments={"flights": "target.flights + source.flights
 
 @pytest.fixture
 def race(spark, tmp_path, monkeypatch):
-    """Run one MERGE for each feed; all wait for each other before the first of them may write a commit."""
+    """Run one MERGE per feed; each waits for all others before it commits."""
 
     def run_all(target, *feeds, on, partition_by=None):
         table = str(tmp_path / "table")

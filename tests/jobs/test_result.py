@@ -1,4 +1,4 @@
-"""The result document carries outcome or typed error, appears whole, and is swept by age."""
+"""The result document has an outcome or a typed error, appears atomically, and is deleted by age."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a job says while it works, and what it leaves to others."""
+"""What a job logs while it works, and what it leaves to other loggers."""
 
 import json
 import logging

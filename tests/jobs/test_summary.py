@@ -1,4 +1,4 @@
-"""The line in which the log of a task ends."""
+"""The last line of a task's log."""
 
 import pytest
 

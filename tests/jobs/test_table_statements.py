@@ -1,4 +1,4 @@
-"""Tables made, altered, cloned and restored by jobs: the scripts as spark-submit runs them share all but their type."""
+"""Tables created, altered, cloned and restored by jobs; the scripts for spark-submit differ only in the statement type."""
 
 import json
 import os

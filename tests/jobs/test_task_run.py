@@ -1,4 +1,4 @@
-"""A task that drew no token: its names make one."""
+"""A task without a random token: its token is derived from its ids."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A driver knows the processes of its worker, wherever it stands below or beside them, and no other process in their place."""
+"""A driver recognizes its worker's processes, whether ancestors or not, and never mistakes another process for one."""
 
 import os
 import subprocess

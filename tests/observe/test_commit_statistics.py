@@ -1,4 +1,4 @@
-"""Every operation's own names for what it wrote."""
+"""Statistics of a commit from the metric names of each operation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the metrics say of a task, and that they never disturb it."""
+"""The metrics of a task, and that they never disturb it."""
 
 import socket
 import time

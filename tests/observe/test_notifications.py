@@ -1,4 +1,4 @@
-"""Who is notified of a conflict, and with what."""
+"""Which owners are notified of a conflict, and with what text."""
 
 import asyncio
 from types import SimpleNamespace

@@ -44,9 +44,9 @@ write_result(spec["result_uri"], ResultDocument(outcome=outcome))
 
 @dataclass
 class RecordingSubmit:
-    """A program in the place of spark-submit; the behavior is Python that knows ``spec`` and the call's ``number``.
+    """A program in place of spark-submit; its behavior is Python code that can use ``spec`` and the call's ``number``.
 
-    A behavior that does not exit ends in an outcome whose version is the number.
+    Unless the behavior exits, the program writes an outcome with the number as version.
     """
 
     folder: Path
@@ -72,7 +72,7 @@ class RecordingSubmit:
 
 @pytest.fixture
 def recording_submit(tmp_path_factory):
-    """Make a recording spark-submit: ``recording_submit(behavior)``."""
+    """Makes a recording spark-submit: ``recording_submit(behavior)``."""
 
     def make(behavior=""):
         return RecordingSubmit(tmp_path_factory.mktemp("submit"), behavior)
@@ -82,7 +82,7 @@ def recording_submit(tmp_path_factory):
 
 @dataclass
 class TaskRun:
-    """The outcome of a DAG of one task."""
+    """The outcome of a one-task DAG run."""
 
     state: str
     result: object
@@ -93,7 +93,7 @@ class TaskRun:
 
 @pytest.fixture
 def run_task(run_dag, xcom, request):
-    """Run a DAG of one task: ``run_task(make_operator, retries=...)``; errors are those of its tries, in order."""
+    """Runs a DAG of one task: ``run_task(make_operator, retries=...)``; ``errors`` has those of its tries, in order."""
 
     def run(make_operator, *, retries=0, dag_id=None, more=None, native=False, params=None, **arguments):
         errors = []
@@ -123,7 +123,7 @@ def run_task(run_dag, xcom, request):
 
 @pytest.fixture
 def empty_table(tmp_path):
-    """A table of one version without rows, written by hand."""
+    """A table with one version and no rows, written by hand."""
     table = tmp_path / "table"
     (table / "_delta_log").mkdir(parents=True)
     schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
@@ -146,7 +146,7 @@ def empty_table(tmp_path):
 
 @pytest.fixture
 def clear_once():
-    """Add a task behind another that clears it (or the one of ``task_id``), as a user does in the UI."""
+    """Add a downstream task that clears the given one (or ``task_id``), as a user does in the UI."""
 
     def add(task, task_id=None):
         @task_decorator
@@ -164,7 +164,7 @@ def clear_once():
 
 @dataclass
 class ResourceManager:
-    """YARN's resource manager; a request for an application returns its ``state`` and ``final_status``."""
+    """A fake YARN resource manager; a request for an application returns ``state`` and ``final_status``."""
 
     state: str = "FINISHED"
     final_status: str = "SUCCEEDED"
@@ -199,7 +199,7 @@ class ResourceManager:
 
 @pytest.fixture
 def resource_manager(monkeypatch):
-    """YARN's resource manager, which has finished every application; the connection ``spark_yarn`` names it."""
+    """A YARN resource manager for which every application has finished; the connection ``spark_yarn`` names it."""
     manager = ResourceManager()
     server = manager.serve()
     extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": f"http://127.0.0.1:{server.server_port}"}
@@ -210,7 +210,7 @@ def resource_manager(monkeypatch):
 
 @pytest.fixture
 def unity(tmp_path, monkeypatch):
-    """The server behind the connection ``lake``, which gives tables names; ``client`` is a client of it."""
+    """The Unity Catalog server of the connection ``lake``; ``client`` is a client of it."""
     unity = Unity()
     url, stop = serve(unity)
     server = {"conn_type": "http", "host": url, "login": "alice", "password": "secret-token"}

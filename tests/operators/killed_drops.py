@@ -1,6 +1,6 @@
-"""A process that runs tries of a ``DeltaDropOperator`` to be killed in the middle: ``python -m tests.operators.killed_drops``.
+"""A process that runs tries of a ``DeltaDropOperator``, killed midway: ``python -m tests.operators.killed_drops``.
 
-As ``killed_tasks``, whose events below the folder of the test it counts; a request to the catalog is one, too.
+Like ``killed_tasks``, it counts audit events below the test's folder; here a request to the catalog is an event, too.
 """
 
 import json
@@ -18,7 +18,7 @@ REQUEST = "http.client.send"
 
 
 def kill_at(root, number):
-    """End this process right before the event of this number; returns their names so far."""
+    """Kill this process right before the event with this number; returns the list of event names so far."""
     seen = []
 
     def hook(event, arguments):
@@ -32,7 +32,7 @@ def kill_at(root, number):
 
 
 def drop(root, attempt):
-    """One try of the task; what it returned, or its error."""
+    """Run one try of the task; returns its value, or its error."""
     operator = DeltaDropOperator(task_id="drop", table="sales.orders", delete_files=True, delta_conn_id="lake")
     kept, xcoms = FileStore(root / "state"), FileStore(root / "xcoms")
     names = {"dag_id": "killed", "task_id": "drop", "run_id": "manual", "map_index": -1, "id": "1"}
@@ -45,7 +45,7 @@ def drop(root, attempt):
 
 
 def child(request):
-    """Runs one try; its outcome, and the events, go into a file."""
+    """Run one try; write its outcome, and the events, to a file."""
     seen = kill_at(f"{request['root']}/tables/", request["number"])
     outcome = drop(Path(request["root"]), request["try"])
     Path(request["answer"]).write_text(json.dumps({"events": seen, "outcome": outcome}))

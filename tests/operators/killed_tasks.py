@@ -1,10 +1,10 @@
-"""A process that runs tries of a task to be killed in the middle: ``python -m tests.operators.killed_tasks``.
+"""A process that runs tries of a task, killed midway: ``python -m tests.operators.killed_tasks``.
 
-It reads requests, a JSON line each, forks (which costs milliseconds where a new Python costs seconds), and answers how the
+It reads requests, a JSON line each, forks (which costs milliseconds where a new Python costs seconds), and reports how the
 child ended. The child is either the driver of the task's job, over Spark Connect, or the Airflow worker, whose driver is a
-process of its own. It kills itself right before the n-th event below a folder that Python audits: a file opened, linked,
-renamed, removed, a directory listed; of a worker also below its private directory, or a process started. All that the task
-keeps lies in the folder: the tables, the state that Airflow stores, the XComs.
+separate process. It kills itself right before the n-th audit event of Python below a folder: a file opened, linked, renamed,
+removed, a directory listed; in a worker also below its private directory, or a process started. The folder holds everything
+that the task keeps: the tables, the state that Airflow stores, the XComs.
 """
 
 import json
@@ -42,7 +42,7 @@ from airflow_delta.operators import (
 AREA = "write-" + "0" * 32
 EVENTS = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir", "os.listdir"}
 PRIVATE = "/airflow-delta-"
-"""In the paths of directories that a worker makes for one job: its code, and the driver's answer."""
+"""Parts of the paths of directories that a worker makes for one job: its code, and the driver's result."""
 
 
 def appended(spark, seen, marker):
@@ -51,7 +51,7 @@ def appended(spark, seen, marker):
 
 
 def kill_at(root, number):
-    """End this process right before the event of this number; returns how many there were so far."""
+    """Kill this process right before the event with this number; returns a function that counts the events so far."""
     count = 0
 
     def hook(event, arguments):
@@ -67,7 +67,7 @@ def kill_at(root, number):
 
 
 class FileStore:
-    """Airflow's store of a task's state, and its XComs, in files that replace each other in one step."""
+    """Airflow's task state store and XComs, in files that are replaced atomically."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -86,12 +86,12 @@ class FileStore:
 
 
 def seen(root):
-    """Rows 4 and 5: the table has another one since."""
+    """Returns rows 4 and 5; the table has got another version since."""
     return TableSource(f"{root}/seen", version=0)
 
 
 def call_function(root, victim):
-    """The function opens a file, so that one place is in the middle of it."""
+    """The function opens a file, so that one kill point is inside it."""
     arguments = {"seen": seen(root), "marker": f"{root}/marker"}
     return DeltaPythonOperator(table=f"{root}/table", python_callable=appended, op_kwargs=arguments, **TASK)
 
@@ -112,7 +112,7 @@ def stage(root, victim):
 
 
 def publish(root, victim):
-    """What ``staged`` has staged before in two tables; the worker does it itself."""
+    """Publish what ``staged`` has staged in two tables, in the worker itself."""
     handles = [staged_result(DeltaLog.for_table(f"{root}/{name}"), STAGED).details[STAGED_KEY] for name in ("table", "other")]
     return DeltaPublishOperator(handles=handles, engine="worker" if victim == "worker" else "spark", **TASK)
 
@@ -130,11 +130,11 @@ TASKS = {
     "copy into": load_files,
 }
 STAGED = "f" * 32
-"""The token under which the commits to be published were staged."""
+"""The token under which the commits were staged."""
 
 
 def stage_appends(root):
-    """Stage the rows 4 and 5 for either table, as a task of that token."""
+    """Stage rows 4 and 5 for both tables, as a task with that token."""
     for name in ("table", "other"):
         log = DeltaLog.for_table(f"{root}/{name}")
         transaction = log.staging(staged_id(STAGED)).start_transaction()
@@ -152,7 +152,7 @@ def stage_appends(root):
 
 
 def drive(request):
-    """The job of one try, as the driver runs it."""
+    """Run the job of one try, as the driver does."""
     root, number = request["root"], request["try"]
     statement = TASKS[request["task"]](root, "driver").statement()
     origin = Origin(token=request["token"], record={"try_number": number})
@@ -164,7 +164,7 @@ def drive(request):
 
 
 def work(request):
-    """One try of the task, as the worker runs it."""
+    """Run one try of the task, as the worker does."""
     root = Path(request["root"])
     operator = TASKS[request["task"]](root, "worker")
     kept, xcoms = FileStore(root / "state"), FileStore(root / "xcoms")
@@ -177,7 +177,7 @@ def work(request):
 
 
 def child(request):
-    """Runs one try; what it returns, and how many events there were, goes into a file."""
+    """Run one try; write its return value, and the number of events, to a file."""
     counted = kill_at(request["root"], request["number"])
     outcome = {"driver": drive, "worker": work}[request["victim"]](request)
     count = counted()
@@ -186,13 +186,13 @@ def child(request):
 
 
 def serve(child):
-    """Answer requests, each by a child of its own."""
+    """Serve requests, each in a child process."""
     if threading.active_count() > 1:
         raise RuntimeError("a process with threads cannot be forked safely")
     for line in sys.stdin:
         process = os.fork()
         if process == 0:
-            os.dup2(2, 1)  # the answers of this process are read there
+            os.dup2(2, 1)  # standard output carries the responses of this process
             try:
                 os._exit(child(json.loads(line)))
             except BaseException:  # noqa: BLE001 - nothing of the parent may run here

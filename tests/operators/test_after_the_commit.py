@@ -1,4 +1,4 @@
-"""After the commit nothing fails a task: what cannot be reported is a warning of its result."""
+"""After the commit nothing fails a task: what cannot be reported becomes a warning in its result."""
 
 import json
 
@@ -20,7 +20,7 @@ def alter(table, **arguments):
 
 
 def plant_checksum(table, version, histogram):
-    """The checksum that a commit to come will find in its place."""
+    """Put a file at the path of a future commit's checksum."""
     snapshot = DeltaLog.for_table(str(table)).snapshot()
     content = {
         "tableSizeBytes": 1,

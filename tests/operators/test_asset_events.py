@@ -1,4 +1,4 @@
-"""A commit is announced, and nothing else is: events of the table's asset, as Airflow stores them."""
+"""Commits, and nothing else, become events of the table's asset, as Airflow stores them."""
 
 from types import SimpleNamespace
 
@@ -103,7 +103,7 @@ def test_the_commit_of_an_earlier_try_is_announced_once(empty_table, recording_s
         lambda: merge(empty_table, submit, asset=asset, on_clear="reuse"), retries=1, more=clear_once, dag_id="found_again"
     )
     assert (run.state, run.version, len(submit.calls)) == ("success", 1, 1)
-    # Two successes of the task, the second one after it was cleared; the lost job in between does not count.
+    # Two successes of the task, the second after a clear; the lost job in between does not count.
     assert [extra["delta"]["version"] for extra, _ in events()] == [1, 1]
 
 
@@ -131,7 +131,7 @@ def test_the_user_s_own_outlets_stay(empty_table, recording_submit, run_task, as
 
 
 def test_every_mapped_task_announces_its_own_commit(empty_table, recording_submit, run_dag, asset, events):
-    """Trap 9: the list of outlets belongs to all of them."""
+    """The mapped tasks share one list of outlets."""
     commits, idle = recording_submit(), recording_submit(NOTHING_TO_DO)
     arguments = {"task_id": "merge", "source": "/lake/feed", "table": str(empty_table), "conn_id": "spark_local"}
     with DAG("mapped_events", schedule=None, start_date=START) as dag:
@@ -155,7 +155,7 @@ def test_partition_keys_are_refused_when_the_dag_is_parsed(empty_table, recordin
 def test_with_partition_keys_the_version_wakes_only_those_who_read_by_partition(
     empty_table, recording_submit, run_dag, asset, events
 ):
-    """Trap 17: a keyed event queues no ordinary DAG that is scheduled on the asset."""
+    """An event with a partition key does not queue DAGs that are scheduled on the asset without partitions."""
     from airflow.models.asset import AssetPartitionDagRun  # noqa: PLC0415
     from airflow.sdk import PartitionedAssetTimetable  # noqa: PLC0415
 
@@ -224,7 +224,7 @@ def test_each_commit_that_is_published_to_the_table_of_the_asset_is_a_partition_
 
 
 def _register(dag):
-    """Make Airflow know the DAG as one that is not paused."""
+    """Register the DAG with Airflow, unpaused."""
     from airflow.models.dag import DagModel  # noqa: PLC0415
 
     from tests.airflow_versions import DagBag, sync_bag_to_db  # noqa: PLC0415 - needs the tests' Airflow
@@ -255,7 +255,7 @@ def test_an_asset_that_is_an_outlet_already_is_none_twice(asset):
 
 @pytest.mark.parametrize("operation", ["COMPUTE STATS", "MAINTENANCE", "OPTIMIZE", "REORG", "VACUUM"])
 def test_commits_of_maintenance_are_announced_only_with_emit_always(asset, operation):
-    """Trap 15: a DAG that compacts the table which it is scheduled on would start itself for ever."""
+    """Else a DAG that compacts the table which it is scheduled on would start itself forever."""
     result = OperationResult(table="/t", version=1, read_version=0, operation=operation, committed=True)
     ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r")
     for emit, left in (("on_commit", []), ("always", [asset])):

@@ -11,7 +11,7 @@ from tests.core.rights import as_a_user_without_rights
 
 
 def hook_of(log_store):
-    """The hook of a connection without a catalog, whose tables are opened so."""
+    """The hook of a connection without a catalog, whose tables are opened by the given function."""
     return SimpleNamespace(
         workers_see_tables=True, delta_conn_id="lake", log_store=log_store, is_session_name=lambda _table: False
     )

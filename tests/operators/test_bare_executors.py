@@ -1,4 +1,4 @@
-"""Executors of their own processes, whose Python holds the documented packages and nothing of ours, or nothing at all."""
+"""Executors in separate processes whose Python has only the documented packages and not our code, or no packages at all."""
 
 import json
 import os
@@ -27,7 +27,7 @@ NEEDED_BY_THEM = ("numpy", "dateutil", "pytz", "tzdata", "six.py", "numpy.libs",
 
 @pytest.fixture
 def bare_python(tmp_path):
-    """A new virtual environment; whoever starts its Python leaves a line in ``started``."""
+    """A new virtual environment; each start of its Python adds a line to ``started``."""
     home = tmp_path / "bare"
     venv.create(home, symlinks=True)
     packages = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
@@ -77,10 +77,10 @@ def test_a_bare_executor_merges_and_compacts_with_the_code_that_arrives_with_the
 
 @pytest.fixture
 def no_packages(monkeypatch, tmp_path):
-    """Settings by which executors have a Python without packages, and the driver ours."""
+    """Settings that give executors a Python without packages, and the driver this one."""
     home = tmp_path / "bare"
     venv.create(home, symlinks=True)
-    monkeypatch.delenv("PYTHONPATH", raising=False)  # executors of a local cluster get all that the driver has
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # executors of a local cluster inherit the driver's environment
     command = [home / "bin" / "python", "-c", LACKS]
     assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.strip() == "[]"
     return {"spark.pyspark.python": str(home / "bin" / "python"), "spark.pyspark.driver.python": sys.executable}
@@ -132,7 +132,7 @@ def test_the_doctor_names_what_executors_without_a_package_lack(tmp_path, no_pac
 
 @pytest.fixture
 def late_and_bare(tmp_path, no_packages, monkeypatch):
-    """Settings by which the third executor starts some seconds after the others, and its Python alone has no packages."""
+    """Settings with which the third executor starts some seconds after the others, and only its Python has no packages."""
     java, python = tmp_path / "java" / "bin" / "java", tmp_path / "python"
     java.parent.mkdir(parents=True)
     java.write_text(f'#!/bin/sh\ncase "$*" in *"--executor-id 2 "*) sleep 4;; esac\nexec {shutil.which("java")} "$@"\n')

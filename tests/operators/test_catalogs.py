@@ -1,4 +1,4 @@
-"""Tables by name in DAG runs: published behind the commit; what cannot be published is mended by the next task."""
+"""Tables by name in DAG runs: published after the commit; the next task publishes what could not be published."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def alter(*changes):
 
 
 def findings(run_task, *, dag_id=None, **arguments):
-    """What the health check finds wrong between table and catalog."""
+    """The health check's findings about differences between table and catalog."""
     given = {"table": "sales.orders", "delta_conn_id": "lake"} | arguments
     run = run_task(lambda: DeltaTableHealthOperator(task_id="check", **given), dag_id=dag_id)
     return [finding for finding in run.result["details"]["findings"] if finding["code"] == "CATALOG_DRIFT"]

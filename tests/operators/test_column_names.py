@@ -1,4 +1,4 @@
-"""Columns whose names are SQL's words, or hold a dot or a backtick, in the statements of operators, run as a job runs them."""
+"""Columns whose names are SQL keywords, or contain dots or backticks, in operators' statements, run as in a job."""
 
 import pytest
 
@@ -26,7 +26,7 @@ MERGED = SqlSource(
 
 @pytest.fixture
 def execute(spark):
-    """Run what an operator says as its job does, and give its result."""
+    """Run an operator's statement as its job does; returns the result."""
 
     def executed(operator, **arguments):
         spec = JobSpec(statement=operator(task_id="task", **arguments).statement(), origin=Origin())

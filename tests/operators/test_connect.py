@@ -1,4 +1,4 @@
-"""Over a connection of type spark_connect: what the driver beside the worker is given, and how it ends."""
+"""Connections of type spark_connect: what the driver beside the worker receives, and how it ends."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def connection(monkeypatch):
 
 @pytest.fixture
 def driver(recording_submit, monkeypatch, connection):
-    """A recording program in the place of the driver."""
+    """A recording program in place of the driver."""
 
     def make(behavior=""):
         program = recording_submit(behavior)
@@ -61,7 +61,7 @@ def kill_when_it_runs(table):
         deadline = time.monotonic() + 300
         while not table.with_name(f"{table.name}.seen").exists():
             if time.monotonic() > deadline:
-                return  # a signal would meet another test
+                return  # a later signal would hit another test
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -44,7 +44,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def connection(server, monkeypatch):
-    """The server's connection; with another token when that is given."""
+    """The connection to the server, with another token if given."""
 
     def make(token=TOKEN):
         value = {"conn_type": "spark_connect", "host": "localhost", "port": server[0], "password": token}
@@ -115,7 +115,7 @@ def drivers():
 
 
 def comparable(result):
-    """A task's value without its table, its times and the bytes of new rows, which Arrow writes if few over Spark Connect."""
+    """A task's value without table, times and bytes of new rows, few of which Arrow writes over Spark Connect."""
     differing = ("timems", "targetbytesadded")
     metrics = {name: value for name, value in result["metrics"].items() if not name.lower().endswith(differing)}
     return result | {"metrics": metrics, "table": None, "sources": None}

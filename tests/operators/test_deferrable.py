@@ -65,7 +65,7 @@ class Watched(DeltaMergeOperator):
 
 
 class GivesUp(Watched):
-    """Has no time left once the worker is freed, if ``given_up()`` then; the worker's own part takes its time."""
+    """Runs out of time once the worker is freed, if ``given_up()`` is true then; the worker's own part is not limited."""
 
     def __init__(self, *, given_up=lambda: True, **arguments):
         super().__init__(**arguments)
@@ -166,7 +166,7 @@ def test_without_a_resource_manager_the_document_alone_is_waited_for(
 
 
 def test_a_retry_beside_the_first_driver_returns_the_one_commit(empty_table, recording_submit, run_task, plain_yarn, events):
-    """The first driver is given up, and commits while the second one is on its way."""
+    """The first driver is given up, and commits while the second one is starting."""
     second = """
 while not (Path(spec["statement"]["table"]) / "_delta_log" / f"{1:020d}.json").exists():
     time.sleep(0.05)
@@ -371,7 +371,7 @@ def test_what_a_look_for_results_raises_does_not_end_the_trigger(airflow_databas
 
 
 def canceled(waiting, monkeypatch, states, *, map_index=-1):
-    """Let Airflow's own runner of triggers end one whose task is no more in its database as one of this triggerer."""
+    """Make Airflow's trigger runner cancel a trigger that its database no longer assigns to this triggerer."""
     waiting.task_instance = SimpleNamespace(
         id="i", dag_id="d", task_id="merge", run_id="r", map_index=map_index, try_number=1, context_carrier=None
     )
@@ -419,7 +419,7 @@ def test_a_person_who_clears_or_marks_the_task_ends_its_driver(
 def test_a_triggerer_that_loses_the_task_to_another_one_lets_the_driver_go_on(
     airflow_database, tmp_path, resource_manager, monkeypatch
 ):
-    """Its heartbeat was late. Airflow 3.3 cancels the trigger as if a person had acted, though the task waits elsewhere."""
+    """Its heartbeat was late. Airflow 3.3 cancels the trigger as if a user had acted, though the task waits elsewhere."""
     resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
     states = {"r": {"merge": "deferred"}}
     assert canceled(trigger(tmp_path, job_id="application_1_0001"), monkeypatch, states) != []

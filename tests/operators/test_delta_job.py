@@ -40,7 +40,7 @@ from airflow_delta.shipping.ship import ship
 
 
 class SubmitOperator(BaseOperator):
-    """A third party's operator: it runs a program with application, archive and arguments, and knows nothing of Delta."""
+    """A third-party operator without Delta support: it runs a program with application, archive and arguments."""
 
     template_fields = ("application", "py_files", "arguments")
 
@@ -56,7 +56,7 @@ class SubmitOperator(BaseOperator):
         subprocess.run(command, check=True, env={**os.environ, "PYSPARK_PYTHON": sys.executable})
 
 
-# A program in the place of spark-submit that reads the spec as the job does.
+# A program in place of spark-submit that reads the spec as the job does.
 FAKE = """
 import os, sys, json
 sys.path.insert(0, {root!r})
@@ -100,7 +100,7 @@ def submitter(tmp_path):
 
 
 class Anything:
-    """Stands for whatever a template of a spec asks of a run."""
+    """Stands for anything that a template of a spec needs from a run."""
 
     def __getattr__(self, name):
         return self
@@ -178,7 +178,7 @@ def test_a_retry_has_the_same_token_and_the_newest_document_counts(empty_table, 
 
 
 def test_a_cleared_pair_commits_again_and_never_takes_the_old_result(empty_table, submitter, run_job, tmp_path, clear_once):
-    """The second job is lost without a word, and the operator that submits it does not notice."""
+    """The second job is lost without an error, and the operator that submits it does not notice."""
     program = submitter("if number == 2: sys.exit(0)")
 
     def clear_both(first, result):

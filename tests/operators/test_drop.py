@@ -1,4 +1,4 @@
-"""Names dropped by tasks: the catalog decides, the files of exactly this table go, and a retry ends what was begun."""
+"""Tables dropped by name: the catalog decides, the files of exactly this table are deleted, and a retry finishes the work."""
 
 import json
 import os
@@ -121,7 +121,7 @@ else:
 write_result(spec["result_uri"], document)
 os._exit(0)
 """
-"""Knows the name, refuses to drop it, and has it no longer."""
+"""A catalog that knows the name and refuses to drop it, but does not have it afterwards."""
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_a_name_that_is_not_there_fails_unless_it_may_be_missing(unity, run_task
 
 
 class LostBehindTheName(DeltaDropOperator):
-    """The first try ends when the name is gone, before a file is."""
+    """The first try ends after the name is dropped, before any file is deleted."""
 
     def _delete_files(self, found, context):
         if context["ti"].try_number == 1 and not self.hook.catalog.find(ORDERS):
@@ -256,7 +256,7 @@ def test_a_try_that_is_lost_between_name_and_files_is_ended_by_the_next(unity, o
 
 
 class LostBehindAll(DeltaDropOperator):
-    """The first try ends when all is done, before its result is known; then another table gets the name."""
+    """The first try ends after all work, before its result is known; then another table gets the name."""
 
     def _deliver(self, document, context):
         if context["ti"].try_number == 1:
@@ -275,7 +275,7 @@ def test_a_retry_leaves_the_table_that_got_the_name_since(unity, orders, tmp_pat
 
 
 class LostAsTheNameBecameManaged(DeltaDropOperator):
-    """The first try ends when the name is gone; before the next one a managed table gets it."""
+    """The first try ends after the name is dropped; before the next one a managed table gets it."""
 
     tables = None
 

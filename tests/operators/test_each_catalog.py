@@ -1,4 +1,4 @@
-"""The same DAG by names on each catalog: what its tasks do, and what others find of it by the name afterwards."""
+"""The same DAG with table names on each catalog: what its tasks do, and what others find under the names afterwards."""
 
 import json
 
@@ -48,7 +48,7 @@ def connect(monkeypatch, tmp_path):
 
 @pytest.fixture
 def of_unity(unity, tmp_path):
-    """The names that Unity Catalog has, and where; the connection is that of the fixture."""
+    """The names in Unity Catalog, with their locations; the connection is that of the fixture."""
     return lambda: {table: found["location"] for (_, _, table), found in unity.tables.items()}
 
 

@@ -29,13 +29,13 @@ def table(tmp_path):
 
 @pytest.fixture
 def feed(tmp_path):
-    """Two rows: one that the table has, one that it has not."""
+    """Two rows, one of which is in the table."""
     write_deltalake(str(tmp_path / "feed"), pa.table({"id": [3, 4], "name": ["C", "D"]}))
     return tmp_path / "feed"
 
 
 class Killer(threading.Thread):
-    """Kills the first driver that works on a table, then its JVM, as soon as something has happened."""
+    """Kills the first driver that works on a table, and then its JVM, as soon as a condition is true."""
 
     def __init__(self, table, happened):
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""A task that drops a table with its files, killed at every step and tried again: all of it goes, and nothing of another's."""
+"""A task that drops a table with its files, killed at every step and retried: the whole table is deleted, and nothing else."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def tries(unity, tmp_path):
 
 @pytest.fixture
 def fresh(unity, tmp_path):
-    """A folder with ``orders``, of three commits and published, and a neighbor whose name begins with the same."""
+    """A folder with ``orders``, which has three commits and is published, and a neighbor whose name has the same prefix."""
 
     def make(name):
         root = tmp_path / name

@@ -1,4 +1,4 @@
-"""Tasks whose driver or worker is killed at every step and tried again: their rows are there once, or not yet."""
+"""Tasks whose driver or worker is killed at every step and retried: their rows are in the table once, or not yet."""
 
 import json
 import os
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.slow  # a server, and a hundred tries
 
 BEFORE, AFTER, LOADED = [1, 2, 3], [1, 2, 3, 4, 5], [1, 2, 3, 7, 8]
 PLACES = {"driver": 9, "worker": 6}
-"""At least so many in each half of a test, evenly among all: a try of a worker starts a Python for its driver."""
+"""Least number of kill points per half of a test, evenly spread: each try of a worker starts a Python for its driver."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What others may see of the two tables while a task is at work, in this order, and at last."""
+    """The states of the two tables that others may see while a task runs, in order, and in the end."""
 
     states: list
     commits: int
@@ -69,7 +69,7 @@ def runs(tmp_path_factory, pytestconfig):
         answer = folder / "answer.json"
 
         def run(root, task, victim, number, attempt):
-            """One try, and until also the driver has ended of a worker that was killed before."""
+            """Run one try; also waits for the end of the driver of a killed worker."""
             answer.unlink(missing_ok=True)
             request = {
                 "root": str(root),
@@ -120,7 +120,7 @@ def template(tmp_path_factory):
 
 
 def rows(root):
-    """Of both tables, as another engine reads them."""
+    """The rows of both tables, as another engine reads them."""
     return tuple(sorted(DeltaTable(str(root / name)).to_pyarrow_table()["id"].to_pylist()) for name in ("table", "other"))
 
 

@@ -19,7 +19,7 @@ FOREIGN = (PROJECT / "tests" / "catalogs" / "foreign_committer.py").read_text()
 
 ROWS = 50  # in each commit
 
-# A worker of Airflow, which resolves the name anew with each tenth commit, and writes rows by the core's own writer.
+# An Airflow worker that resolves the name again with every tenth commit, and writes rows with the core's writer.
 WRITER = """
 import json, sys, time
 from pathlib import Path
@@ -53,7 +53,7 @@ for number in range(order["appends"]):
     print(result.version, flush=True)
 """
 
-# Forks of it, each killed at an operation on storage; the name is resolved anew in each.
+# Forks of it, each killed at a storage operation; each resolves the name again.
 FORKS = """
 import json, os, sys
 from airflow_delta.core.delta_log import DeltaLog
@@ -130,7 +130,7 @@ def race(orders, go, writers):
 
 
 def ids_read_without_our_core(orders):
-    """Of each row of the published table's files, as the commits name them."""
+    """The id of each row in the published table's files, as named by the commits."""
     root = Path(local_path(orders.location))
     lines = [json.loads(line) for file in (root / "_delta_log").glob("*.json") for line in file.read_text().splitlines()]
     files = [root / line["add"]["path"] for line in lines if "add" in line]
@@ -138,7 +138,7 @@ def ids_read_without_our_core(orders):
 
 
 def check(orders, expected):
-    """Ratified in order, published as ratified, nothing lost, nothing doubled: the files as they are, without our core."""
+    """Check, without our core, that commits are ratified in order and published unchanged, with no row lost or duplicated."""
     count = len(expected)
     assert orders.ratified == list(range(1, count + 1))
     log = orders.log()

@@ -1,4 +1,4 @@
-"""DAGs with ``render_template_as_native_obj``: their statements are those of every other DAG."""
+"""DAGs with ``render_template_as_native_obj`` give the same statements as other DAGs."""
 
 from datetime import date, timedelta
 from unittest.mock import Mock

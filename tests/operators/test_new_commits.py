@@ -1,4 +1,4 @@
-"""Every version of a table is given to a consumer until one of its runs has succeeded, whatever events there were."""
+"""A consumer gets every version of a table until one of its runs has succeeded, whatever events there were."""
 
 import json
 from types import SimpleNamespace
@@ -45,7 +45,7 @@ class Consumer:
             DeltaNewCommitsOperator(task_id="new", asset=asset, **arguments) >> process("{{ ds }}")
 
     def run(self, *, fails=False):
-        """The versions that the run of the next day gets."""
+        """Run the next day; returns the versions that the run gets."""
         self.days += 1
         day = FIRST_DAY.add(days=self.days)
         (self.fails.add if fails else self.fails.discard)(day.date().isoformat())
@@ -66,7 +66,7 @@ def consumer(table, run_dag, xcom, request):
 
 def test_what_a_failed_run_was_given_comes_again_and_nothing_twice_otherwise(table, consumer):
     consumer = consumer()
-    assert consumer.run() is None  # a table without rows: skipped, and so is the work
+    assert consumer.run() is None  # a table without rows: skipped, with all downstream work
     table.write()
     table.write()
     assert consumer.run() == (1, 2)
@@ -82,7 +82,7 @@ def test_what_a_failed_run_was_given_comes_again_and_nothing_twice_otherwise(tab
 
 
 def test_maintenance_is_nothing_new_and_is_passed_over(table, consumer):
-    """Trap 15: a consumer that compacts what it reads would start itself for ever."""
+    """Else a consumer that compacts the table it reads would start itself forever."""
     consumer = consumer()
     table.write()
     assert consumer.run() == (0, 1)
@@ -103,7 +103,7 @@ def test_where_a_new_consumer_begins(table, run_dag, xcom, start, first):
 
 
 def test_a_mapped_consumer_keeps_the_place_of_each_table(table, tmp_path, run_dag):
-    """The asset, and so its state store, may be one for all of them."""
+    """The mapped tasks may share one asset, and so one state store."""
     other = WatchedTable(tmp_path / "other")
     other.create(table_id="the-other-table")
     other.write()
@@ -126,7 +126,7 @@ def test_a_mapped_consumer_keeps_the_place_of_each_table(table, tmp_path, run_da
 
 @pytest.mark.skipif(AIRFLOW < (3, 3), reason="before 3.3 the state lies in a file, which needs no inlet")
 def test_a_mapped_consumer_whose_asset_is_no_inlet_says_so(table, run_task):
-    """Trap 10: Airflow makes the state store before it unmaps the task."""
+    """Airflow makes the state store before it unmaps the task."""
     asset = delta_asset("no inlet", str(table.root))
     run = run_task(lambda: DeltaNewCommitsOperator.partial(task_id="new", asset=asset).expand(start=["earliest"]))
     (error,) = run.errors
@@ -175,7 +175,7 @@ def test_a_retried_or_cleared_task_gets_its_own_versions(table):
 
 
 def test_a_cleared_task_that_is_now_of_another_table_gets_the_versions_of_that_one(table, tmp_path):
-    """As with ``.expand(table=...)`` over the tables below a folder, once another table has moved the indexes."""
+    """As with ``.expand(table=...)`` over the tables below a folder, when a new table has shifted the map indexes."""
     other = WatchedTable(tmp_path / "other")
     other.create(table_id="the-other-table")
     for _ in range(3):
@@ -230,7 +230,7 @@ def test_a_task_that_is_cleared_after_a_replace_table_gets_its_own_versions(tabl
     table.replace("another")
     assert operator.execute(context) == first
     stored = context["task_state_store"]["airflow_delta.due"]
-    del stored["table_id"]  # as of a run of a release before
+    del stored["table_id"]  # as stored by an earlier release
     assert operator.execute(context) == first
 
 
@@ -245,20 +245,20 @@ def test_a_start_below_0_is_the_first_version_and_no_gap(table):
 
 
 def test_events_that_come_twice_late_or_in_another_order_do_not_matter(table):
-    """Trap 14: the range comes from the log and from what runs did, never from events."""
+    """The range comes from the log and from earlier runs, never from events."""
     for _ in range(3):
         table.write()
     first = due(table)
     assert (first.from_version, first.to_version) == (0, 3)
     stored = first.processed.claimed_by("a", 3).to_json()
-    # Two more runs start at once while the first is at work (max_active_runs above 1): each may get the same again.
+    # Two more runs start while the first is running (max_active_runs above 1): each may get the same versions again.
     assert due(table, stored).from_version == 0
     assert due(table, stored, {"a"}).from_version == 4
     assert not due(table, stored, {"a"}).changes_data
 
 
 def test_a_consumer_that_was_paused_or_busy_gets_all_that_came_meanwhile_in_one_run(table):
-    """Trap 16: with max_active_runs=1, or paused, a DAG is started once for many events, or for none."""
+    """With max_active_runs=1, or paused, a DAG is started once for many events, or not at all."""
     stored = {"table_id": "the-table", "version": 0, "claims": {}}
     for _ in range(25):
         table.write()
@@ -266,7 +266,7 @@ def test_a_consumer_that_was_paused_or_busy_gets_all_that_came_meanwhile_in_one_
 
 
 def test_what_is_kept_of_a_consumer_fits_the_state_store_and_its_asset_is_an_inlet(table):
-    """Trap 10: there is a store only for assets among inlets and outlets; values are JSON, not None, below 64 KB."""
+    """Only assets among inlets and outlets have a store; values are JSON, not None, below 64 KB."""
     processed = ProcessedVersions(table_id="t" * 36, version=10**18, claims={})
     for number in range(50):
         processed = processed.claimed_by(f"{number:0250d}", 10**18 + number)
@@ -306,7 +306,7 @@ def test_commits_that_were_cleaned_up_are_a_gap_and_a_table_made_anew_begins_aga
 
 
 def test_a_log_that_was_taken_back_behind_the_processed_version_begins_again(table):
-    """As by a restored backup: versions that are written then would have those numbers that were processed."""
+    """As by a restored backup: new versions would have numbers that were already processed."""
     for _ in range(3):
         table.write()
     stored = {"table_id": "the-table", "version": 5, "claims": {}}
@@ -319,7 +319,7 @@ def test_a_log_that_was_taken_back_behind_the_processed_version_begins_again(tab
     "stored", ["3", [3], {"version": "3"}, {"version": -2}, {"table_id": "t"}, {"version": 3, "claims": {"r": "4"}}], ids=str
 )
 def test_a_stored_progress_that_is_none_says_so(table, stored):
-    """Airflow 3.3 lets people edit the state store of an asset; before, it is a file."""
+    """Airflow 3.3 lets users edit the state store of an asset; before 3.3, it is a file."""
     with pytest.raises(StoredProgressError, match="expected a version"):
         due(table, stored)
     with pytest.raises(StoredProgressError, match="expected a version"):
@@ -342,7 +342,7 @@ def test_a_table_that_has_not_reached_the_start_yet_is_waited_for(table):
 
 
 def test_versions_of_a_replaced_table_go_on(table):
-    """REPLACE TABLE, of Spark, is a commit like others, and gives the table another id."""
+    """Spark's REPLACE TABLE is an ordinary commit, and gives the table another id."""
     table.write()
     table.write()
     stored = {"table_id": "the-table", "version": 2, "claims": {"r": 2}}

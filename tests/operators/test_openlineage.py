@@ -1,4 +1,4 @@
-"""What a lineage backend gets of a real DAG run, and what each kind of outcome says."""
+"""The OpenLineage events of a real DAG run, and of each kind of outcome."""
 
 import json
 import sys

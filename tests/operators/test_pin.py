@@ -1,4 +1,4 @@
-"""Pinned versions in DAG runs: what is resolved, what retries and clears find again, and what vacuums leave alone."""
+"""Pinned versions in DAG runs: how they are resolved and found again by retries and clears, and that vacuums spare them."""
 
 import json
 from datetime import timedelta
@@ -29,7 +29,7 @@ DAY = pendulum.datetime(2013, 1, 2)
 
 
 def commit(table, number, mode="overwrite", **record):
-    """A version of one row; with a record it is as if a task run had made it."""
+    """Commit a version with one row; with a record, as if by a task run."""
     properties = CommitProperties(custom_metadata={"airflowDelta": record}) if record else None
     write_deltalake(str(table), pa.table({"n": [number]}), mode=mode, commit_properties=properties)
 
@@ -204,7 +204,7 @@ def test_versions_that_are_none_are_refused(table, run_task, conf):
 
 
 class FailsOnce(DeltaPinOperator):
-    """Loses its first try after it has pinned, when another commit is there already."""
+    """The first try is lost after pinning; by then there is another commit."""
 
     def _deliver(self, document, context):
         found = super()._deliver(document, context)
@@ -252,7 +252,7 @@ def remake(table):
 
 
 def forget(table):
-    """As the log cleanup of another engine does, which knows of no pins."""
+    """Delete versions as another engine's log cleanup does, which ignores pins."""
     DeltaTable(table).create_checkpoint()
     for version in range(4):
         (table / "_delta_log" / f"{version:020}.json").unlink()

@@ -1,4 +1,4 @@
-"""Tasks that change several tables, or name theirs elsewhere than in ``table``: each is published under its name."""
+"""Tasks that change several tables, or name them in other arguments than ``table``: each table is published under its name."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Queries in files: read for what holds a query, and for nothing else."""
+"""Queries in files are read only for arguments that hold a query."""
 
 from unittest.mock import Mock
 

@@ -45,7 +45,7 @@ PAUSE_SECONDS = 20
 FILES, ROWS_OF_A_FILE = 8, 50_000
 ROWS = FILES * ROWS_OF_A_FILE
 TASKS = {"merge": 9, "optimize": 2}
-"""Of Spark, in a statement on these; there is one more, so that none has committed when so many are done."""
+"""Number of Spark tasks in a statement on these files, minus one: when this many are done, it has not committed."""
 COLUMNS = "id, name, number, text"
 BASE = f"""SELECT range AS id, 'row ' || range AS name, range % 31 AS number,
                   md5(range::VARCHAR) || sha256(range::VARCHAR) AS text FROM range({ROWS})"""

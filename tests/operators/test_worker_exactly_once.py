@@ -43,7 +43,7 @@ def losing(operator):
 
 
 class FindsItsTableMadeAnew:
-    """Before the first try does anything, the table is made anew, with fewer versions; the second loses its worker."""
+    """Before the first try does anything, the table is recreated, with fewer versions; the second try loses its worker."""
 
     def _execute_in_worker(self, log, attempt, origin):
         if origin.record["try_number"] == 1:
@@ -57,7 +57,7 @@ class FindsItsTableMadeAnew:
 
 
 class CommitsIntoATableMadeAnew:
-    """Before the first try commits, the table is made anew; its commit then has the version that the token was stored with."""
+    """Before the first try commits, the table is recreated; its commit then has the version stored with the token."""
 
     def _execute_in_worker(self, log, attempt, origin):
         is_first = origin.record["try_number"] == 1
@@ -91,7 +91,7 @@ def flights(tmp_path):
     ids=["shorter than at the token", "as long as at the token"],
 )
 def test_a_retry_on_a_table_that_was_made_anew_finds_the_commit_of_the_lost_try(flights, run_task, happening, retries):
-    """Its commits up to the stored start version were taken for older ones."""
+    """Regression: its commits up to the stored start version were taken for older ones."""
     operator = type("Surprised", (happening, DeltaCreateOperator), {})
     run = run_task(
         lambda: operator(task_id="task", table=str(flights), columns="id BIGINT", mode="replace", engine="worker"),
@@ -153,7 +153,7 @@ class Memory(dict):
 
 @pytest.mark.parametrize(("on_clear", "versions"), [("rerun", [0, 1]), ("reuse", [0, 0])])
 def test_a_cleared_task_finds_its_table_again_though_airflow_has_forgotten_its_state(tmp_path, monkeypatch, on_clear, versions):
-    """Airflow 3.3 has an option by which a task that succeeds loses what it has stored, so its random token too."""
+    """Airflow 3.3 has an option that deletes a task's stored state on success, including its random token."""
     monkeypatch.setenv("AIRFLOW__STATE_STORE__CLEAR_ON_SUCCESS", "True")
     time = datetime.now(UTC)
     names = {"dag_id": "d", "task_id": "create", "run_id": "r", "map_index": -1, "id": "i"}

@@ -1,4 +1,4 @@
-"""A table that sensors wait for, and what they are given of a task that runs."""
+"""A table that sensors wait for, and the parts of a running task that they use."""
 
 import pytest
 
@@ -6,14 +6,14 @@ from tests.watched_table import WatchedTable
 
 
 class Instance:
-    """A task instance in its only try."""
+    """A task instance in its first and only try."""
 
     max_tries = 0
     try_number = 1
 
 
 class Store(dict):
-    """Airflow's store for the state of a task."""
+    """Airflow's task state store."""
 
     def set(self, key, value):
         self[key] = value

@@ -358,14 +358,14 @@ async def fired(trigger):
 
 
 class Full(Store):
-    """A state store that takes nothing more."""
+    """A state store that accepts no more values."""
 
     def set(self, key, value):
         raise RuntimeError("the API server is away")
 
 
 class Away(Full):
-    """One that gives nothing either."""
+    """A state store that cannot be read, either."""
 
     def get(self, key, default=None):
         raise RuntimeError("the API server is away")

@@ -25,7 +25,7 @@ def table(s3, monkeypatch):  # noqa: F811 - the fixture
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
 
     def commit(version, *actions):
-        """As another process does it: by a client that our listings know nothing of."""
+        """Commit as another process does: with a client of its own, independent of our listings."""
         lines = [json.dumps(action) for action in ({"commitInfo": {"timestamp": 1, "operation": "WRITE"}}, *actions)]
         s3.client.put_object(Bucket=s3.bucket, Key=f"t/{commit_path(version)}", Body="\n".join(lines).encode())
 
@@ -34,7 +34,7 @@ def table(s3, monkeypatch):  # noqa: F811 - the fixture
 
 
 def test_a_listing_is_never_taken_from_a_cache(table):
-    """Trap 25: fsspec would answer the second listing from the first."""
+    """fsspec would answer the second listing from its cache of the first."""
     sensor = DeltaCommitSensor(
         task_id="wait", table="t", delta_conn_id="lake", after_version=0, data_change_only=True, operations="WRITE"
     )
@@ -56,7 +56,7 @@ def test_a_listing_is_never_taken_from_a_cache(table):
 
 
 def test_the_triggerer_s_loop_does_no_input_or_output_itself(table, monkeypatch):
-    """Trap 13: connection, filesystem and listings belong into a thread; s3fs would even refuse to run in the loop."""
+    """Connection, filesystem and listings belong in a thread; s3fs would even refuse to run in the event loop."""
     threads, log_store = set(), DeltaHook.log_store
     thread_began, loop_went_on = threading.Event(), threading.Event()
 
@@ -90,5 +90,5 @@ def test_the_triggerer_s_loop_does_no_input_or_output_itself(table, monkeypatch)
     assert asyncio.run(fire(triggers[0])) == {"version": 1}
     assert asyncio.run(fire(triggers[1]))["to_version"] == 1
     assert threading.main_thread() not in threads
-    for trigger in triggers:  # trap 12: what is stored of a trigger names the connection, and holds nothing of it
+    for trigger in triggers:  # a stored trigger names the connection, and contains nothing of it
         assert "test" not in json.dumps(trigger.serialize()[1])

@@ -1,4 +1,4 @@
-"""Tables to write into, read by deltalake and duckdb as independent references."""
+"""Tables to write to, with deltalake and duckdb as reference readers."""
 
 import pytest
 from deltalake import DeltaTable
@@ -10,13 +10,13 @@ from airflow_delta.spark.write.write import write
 
 @pytest.fixture
 def table(tmp_path):
-    """A path where a table may come to be."""
+    """A path for a new table."""
     return str(tmp_path / "table")
 
 
 @pytest.fixture
 def write_rows(spark, table):
-    """Write the rows of a query (or of a source) into the table."""
+    """Writes the rows of a query (or of a source) into the table."""
 
     def run(source, *, origin=None, start_version=None, **statement):
         source = SqlSource(source) if isinstance(source, str) else source
@@ -28,7 +28,7 @@ def write_rows(spark, table):
 
 @pytest.fixture
 def reference_rows(duckdb_connection, table):
-    """The rows of the table, sorted by ``order``, as deltalake and duckdb both read them."""
+    """The rows of the table, sorted by ``order``; fails unless deltalake and duckdb read the same."""
 
     def rows(relation):
         return [tuple(row.values()) for row in relation.to_arrow_table().to_pylist()]

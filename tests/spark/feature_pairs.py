@@ -1,4 +1,4 @@
-"""Tables with every two features at once: which features there are, which tables cover the pairs, what a table must hold."""
+"""Tables that cover every pair of table features: the features, the tables, and their expected rows."""
 
 import datetime as dt
 import itertools
@@ -11,19 +11,19 @@ from airflow_delta.core.table_changes.ddl import parse_struct
 
 MOST_FEATURES = 12
 ROWS_OF_FILE = 3
-"""Of the first files, whether or not a partition is one: by a remainder of 3 every one of them is changed."""
+"""Rows of each first file, partitioned or not, so that a statement on the remainder by 3 changes every file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """What a table has more when it has the feature.
+    """What a feature adds to a table.
 
     Attributes:
-        columns: In DDL.
-        values: SQL of the columns that rows bring.
-        seen: Python's value of each column that is compared, given ``v`` of the row.
-        metadata: Of a column.
-        clusters: Whether the table has clustering columns.
+        columns: Additional columns, in DDL.
+        values: SQL for the columns that written rows contain.
+        seen: Expected Python value of each compared column, given ``v`` of the row.
+        metadata: Metadata of a column.
+        clusters: Whether the table gets clustering columns.
     """
 
     properties: Mapping = field(default_factory=dict)
@@ -83,12 +83,12 @@ FEATURES = {
         seen={"letters": lambda _: "abc", "text": lambda _: "de"},
     ),
 }
-"""The features that Spark writes here, but for those of ``test_table_features.py`` and ``test_variants.py`` in ``write``."""
+"""The features that Spark writes, except those in ``write/test_table_features.py`` and ``write/test_variants.py``."""
 
 EXCLUSIVE = (frozenset({"mappingByName", "mappingById"}),)
 
 SHAPES = tuple(itertools.product((False, True), (1, 2, 30)))
-"""Whether the table is partitioned, and into how many files its first rows go."""
+"""Whether the table is partitioned, and the number of files of its first rows."""
 
 
 def fit(names, *, partitioned):
@@ -98,7 +98,7 @@ def fit(names, *, partitioned):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A table of a shape with some features."""
+    """A table shape with some features."""
 
     features: tuple
     partitioned: bool
@@ -117,7 +117,7 @@ class Case:
         return "appendOnly" in self.features
 
     def definition(self):
-        """The table, empty."""
+        """The definition of the empty table."""
         columns = ["id BIGINT", "p INT", "v BIGINT", "s STRING", *(column for part in self.parts for column in part.columns)]
         schema = parse_struct(", ".join(columns))
         metadata = {name: values for part in self.parts for name, values in part.metadata.items()}
@@ -131,7 +131,7 @@ class Case:
         )
 
     def query(self, numbers, v):
-        """Rows with the ids of this range: SQL with as many tasks as files where the table is not partitioned."""
+        """SQL for rows with this range of ids, in as many tasks as files unless the table is partitioned."""
         values = {name: sql for part in self.parts for name, sql in part.values.items()}
         more = "".join(f", {sql} AS {name}" for name, sql in values.items())
         tasks = 1 if self.partitioned else self.files
@@ -141,15 +141,15 @@ class Case:
         )
 
     def row(self, number, v, p=None):
-        """The row with this id as readers see it."""
+        """The row with this id as readers should return it."""
         row = {"id": number, "p": number // ROWS_OF_FILE % self.files if p is None else p, "v": v, "s": f"s{number}"}
         return row | {name: value(v) for part in self.parts for name, value in part.seen.items()}
 
 
 def covering():
-    """Cases in which every two features that fit stand together, in each shape; always the same.
+    """Cases that cover every pair of compatible features in each shape; deterministic.
 
-    Those with ``appendOnly`` are of their own: their rows are never changed.
+    Cases with ``appendOnly`` are separate, as their rows are never changed.
     """
     pairs = list(itertools.combinations(FEATURES, 2))
     groups = [[pair for pair in pairs if ("appendOnly" in pair) is appends] for appends in (False, True)]
@@ -162,7 +162,7 @@ def covering():
 
 
 def _covering(missing, *, partitioned):
-    """Sets of features that hold all these pairs, greedily large."""
+    """Sets of features that cover all these pairs, each greedily made as large as possible."""
     while missing:
         chosen = set(missing[0])
         while len(chosen) < MOST_FEATURES:

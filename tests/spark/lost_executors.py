@@ -1,4 +1,4 @@
-"""A driver whose executors are killed in the middle of its statements; what came of each as JSON."""
+"""A driver whose executors are killed in the middle of its statements; prints the outcome of each as JSON."""
 
 import json
 import os
@@ -65,19 +65,19 @@ class Cluster:
             self._lost += 1
 
     def wait(self):
-        """Until all executors work, new ones in place of those that were killed."""
+        """Wait until all executors are registered, including replacements of killed ones."""
         _wait(self._is_whole)
         self.killed.clear()
 
     def _is_whole(self):
-        # One that was killed counts until Spark misses it: the ids, which are given in order, tell it from a new one.
+        # Spark counts a killed executor until it notices the loss; new ones are recognized by their ids, which ascend.
         listed = self.spark.sparkContext._jsc.sc().getExecutorIds()
         ids = [int(listed.apply(place)) for place in range(listed.size())]
         return len(ids) == EXECUTORS and max(ids) >= self._lost + EXECUTORS - 1
 
     @contextmanager
     def lost_after(self, *steps):
-        """All executors are killed when the first call of each of these functions has ended."""
+        """Kill all executors when the first call of each of these functions has ended."""
         before = [(module, name, getattr(module, name)) for module, name in steps]
         for module, name, function in before:
             setattr(module, name, self._once(function))
@@ -101,7 +101,7 @@ class Cluster:
 
     @contextmanager
     def one_lost_in_a_stage(self, tasks):
-        """One executor is killed as soon as a stage of so many tasks has ended some of them, and not all."""
+        """Kill one executor as soon as a stage with this number of tasks has finished some, but not all, of them."""
         ended = threading.Event()
         tracker = self.spark.sparkContext.statusTracker()
 
@@ -191,7 +191,7 @@ def optimize_while_tasks_run(spark, cluster, log):
 
 @contextmanager
 def _in_place():
-    """Files are written as into an object store."""
+    """Write files in place, as to an object store."""
     is_object_store = committers.is_object_store
     committers.is_object_store = lambda _: True
     try:
@@ -201,7 +201,7 @@ def _in_place():
 
 
 def _write_slowly(spark, log, attempt):
-    """Write 8 tasks of 250 rows each, in which ``attempt`` is called with the task, its attempt and the row's place."""
+    """Write 250 rows in each of 8 tasks; calls ``attempt`` with task, attempt number and row position."""
 
     def passed(row_id):
         context = TaskContext.get()
@@ -241,7 +241,7 @@ def write_in_place_after_tasks_have_failed(spark, cluster, log):
 
 
 def _directories(log):
-    """Those of attempts, while a write runs."""
+    """Directories of task attempts while a write runs."""
     return {path.name for path in Path(log.table_uri).glob("write-*/rows/*")}
 
 
@@ -298,10 +298,10 @@ def _session(folder):
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         "spark.local.dir": str(folder),
         "spark.sql.shuffle.partitions": "6",
-        "spark.sql.adaptive.coalescePartitions.enabled": "false",  # that both executors hold some of such few rows
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",  # so that both executors hold some of the few rows
         "spark.sql.session.timeZone": "UTC",
-        "spark.ui.liveUpdate.period": "0ms",  # of what the status tracker knows
-        "spark.task.maxFailures": "8",  # tasks that are sent to an executor before its loss is noticed
+        "spark.ui.liveUpdate.period": "0ms",  # for the status tracker
+        "spark.task.maxFailures": "8",  # tasks may be sent to a lost executor before Spark notices the loss
     }
     builder = SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,1024]").appName("lost executors")
     for name, value in settings.items():

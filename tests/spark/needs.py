@@ -1,4 +1,4 @@
-"""What only some versions of Spark can do."""
+"""Markers for tests that need certain Spark versions, or a classic session."""
 
 from importlib.util import find_spec
 

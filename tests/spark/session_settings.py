@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def session_settings(spark, settings):
-    """Run a step under these settings of the session; those before come back whatever happens."""
+    """Run a block with these session settings; always restores the previous ones."""
     before = {key: spark.conf.get(key, None) for key in settings}
     try:
         for key, value in settings.items():
@@ -21,5 +21,5 @@ def session_settings(spark, settings):
 
 
 def zone_of_another_day():
-    """A zone where it is not the day of Pacific/Kiritimati, whatever the hour, nor midnight soon."""
+    """A time zone in which the date differs from Pacific/Kiritimati's at any hour, and midnight is not near."""
     return "Etc/GMT+11" if dt.datetime.now(dt.UTC).hour == 11 else "Etc/GMT+12"

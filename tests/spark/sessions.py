@@ -1,4 +1,4 @@
-"""Further sessions of the Spark that the tests run on."""
+"""Additional sessions of the tests' Spark."""
 
 from pyspark.sql import SparkSession
 
@@ -6,11 +6,11 @@ from airflow_delta.shipping.connect import add_code
 from airflow_delta.spark.jvm import is_connect
 
 _KEPT = []
-"""The client of 4.0 and 4.1 waits for itself where Python collects a session while another one receives rows."""
+"""The client of 4.0 and 4.1 deadlocks if Python garbage-collects a session while another one receives rows."""
 
 
 def new_session(spark):
-    """A session with settings and views of its own, for another thread."""
+    """A session with its own settings and views, for another thread."""
     if not is_connect(spark):
         return spark.newSession()
     session = SparkSession.builder.remote(f"sc://{spark.client._builder.endpoint}").create()

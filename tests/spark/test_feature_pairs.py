@@ -87,7 +87,7 @@ class PairedTable:
     # -- reference readers
 
     def check(self):
-        """We and duckdb read the rows of the model."""
+        """Check that we and duckdb read the model's rows."""
         self.check_rows("a new log", DeltaLog.for_table(self.root).snapshot().to_arrow().read_all())
         is_mapped = any(name.startswith("mapping") for name in self.case.features)
         if not (self.case.partitioned and is_mapped):  # duckdb finds no partition values by physical names
@@ -104,7 +104,7 @@ class PairedTable:
             assert len(set(numbers)) == len(numbers), reader
 
     def check_at_the_end(self):
-        """Spark and deltalake read the rows, and the change feed adds up to them."""
+        """Check that Spark and deltalake read the rows, and that the change feed adds up to them."""
         self.check()
         self.check_rows("spark", DeltaTable.forPath(self.spark, self.root).toDF().toArrow())
         if not DELTALAKE_REFUSES & set(self.case.features):
@@ -125,7 +125,7 @@ class PairedTable:
 
 
 def live(spark, duckdb, root, case, *, moves=False):
-    """The life of a table of this case; or of the table and then of a clone of it, which ``moves``."""
+    """Run all statements on a table of this case; with ``moves``, continue on a clone of it."""
     table = PairedTable(spark, duckdb, root, case)
     count = ROWS_OF_FILE * case.files
     table.write(range(count), v=10)
@@ -176,7 +176,7 @@ COMMON = [
         files=2,
     ),
 ]
-"""What is most often together."""
+"""The features that most often occur together."""
 
 
 def test_every_two_features_are_together_in_every_shape():

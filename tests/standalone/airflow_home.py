@@ -1,4 +1,4 @@
-"""A whole Airflow on this machine, whose components can be killed one by one; queried by its REST API as by a user."""
+"""A complete Airflow on this machine whose components can be killed individually; queried through its REST API."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SHORTENED = {
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "20",  # 30
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",  # 300: DAG files appear at once
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",  # 30: they do not change
-    # And longer, for a machine that has much else to do.
+    # And longer timeouts, for a busy machine.
     "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "120",  # 30
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # 5
-    "AIRFLOW__API__ENABLE_XCOM_DESERIALIZE_SUPPORT": "true",  # else the REST API of 3.0 gives no XCom as its value
+    "AIRFLOW__API__ENABLE_XCOM_DESERIALIZE_SUPPORT": "true",  # else the REST API of 3.0 does not return XComs as values
 }
-"""How long Airflow waits before it calls something dead, in seconds; all else is as it comes."""
+"""How long Airflow waits, in seconds, before it considers a component dead; all other settings are defaults."""
 
 
 def free_port() -> int:
@@ -57,10 +57,10 @@ class AirflowHome:
     """A folder with an Airflow in it: LocalExecutor, local Spark, DAG files, tables, logs.
 
     Attributes:
-        database: SQLAlchemy's URL of the metadata database; SQLite by default, which bears one run at a time.
-        more: Settings of Airflow besides those that every test has, as environment variables.
-        processes: The components that are running.
-        sessions: Ids of all sessions that were started: what a killed component leaves behind stays in its session.
+        database: SQLAlchemy URL of the metadata database; SQLite by default, which supports one run at a time.
+        more: Additional Airflow settings, as environment variables.
+        processes: The running components.
+        sessions: Ids of all sessions started: processes that a killed component leaves behind stay in its session.
     """
 
     folder: Path
@@ -72,17 +72,17 @@ class AirflowHome:
 
     @property
     def tables(self) -> Path:
-        """What the DAG files find as ``TABLES`` in their environment."""
+        """The environment variable ``TABLES`` of the DAG files."""
         return self.folder / "tables"
 
     @property
     def url(self) -> str:
-        """Where the API server answers."""
+        """URL of the API server."""
         return f"http://127.0.0.1:{self.ports[0]}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What every process of this Airflow sees."""
+        """Environment of every process of this Airflow."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
         return inherited | {
             "AIRFLOW_HOME": str(self.folder),
@@ -116,7 +116,7 @@ class AirflowHome:
         }
 
     def create(self, *dag_files: str) -> None:
-        """Make the folder with a migrated database and the DAG files of these names from ``tests/standalone/dags``."""
+        """Make the folder with a migrated database and the named DAG files from ``tests/standalone/dags``."""
         for folder in ("dags", "logs", "spark", "tables"):
             (self.folder / folder).mkdir(parents=True)
         (self.folder / "spark" / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
@@ -125,7 +125,7 @@ class AirflowHome:
         self.cli("db", "migrate")
 
     def cli(self, *arguments: str) -> str:
-        """What an ``airflow`` command prints. Raises when it fails."""
+        """The output of an ``airflow`` command; raises if it fails."""
         done = subprocess.run(
             [sys.executable, "-m", "airflow", *arguments], env=self.environment, capture_output=True, text=True, check=False
         )
@@ -133,7 +133,7 @@ class AirflowHome:
         return done.stdout
 
     def start(self, *components: str) -> None:
-        """Start components (all of them by default), and return when the API server answers and has the others alive."""
+        """Start components (by default all), and wait until the API server responds and reports the others healthy."""
         for component in components or COMPONENTS:
             with (self.folder / "logs" / f"{component}.log").open("ab") as log:
                 command = [sys.executable, "-m", "airflow", component]
@@ -143,13 +143,13 @@ class AirflowHome:
         wait_until(self.is_healthy, seconds=600, what="Airflow's components are alive")
 
     def kill(self, component: str) -> None:
-        """SIGKILL a component as the kernel does when memory is short: it alone, not its children."""
+        """SIGKILL a component without its children, as the kernel does when memory is short."""
         process = self.processes.pop(component)
         process.kill()
         process.wait()
 
     def is_healthy(self) -> bool:
-        """Whether the API server answers and calls the others healthy."""
+        """Whether the API server responds and reports the others healthy."""
         try:
             health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=10).json()
         except (httpx.HTTPError, ValueError):
@@ -157,7 +157,7 @@ class AirflowHome:
         return all(health[name]["status"] == "healthy" for name in ("scheduler", "triggerer", "dag_processor"))
 
     def descendants(self) -> list[psutil.Process]:
-        """Every process of this Airflow, orphans too."""
+        """Every process of this Airflow, including orphans."""
         found = []
         for process in psutil.process_iter():
             with _gone():
@@ -166,7 +166,7 @@ class AirflowHome:
         return found
 
     def running(self, *parts: str) -> list[psutil.Process]:
-        """The processes of this Airflow whose command line has all these parts."""
+        """The processes of this Airflow whose command line contains all these parts."""
 
         def command(process: psutil.Process) -> str:
             try:
@@ -177,7 +177,7 @@ class AirflowHome:
         return [descendant for descendant in self.descendants() if all(part in command(descendant) for part in parts)]
 
     def stop(self) -> None:
-        """End every process: as a user does first, then whatever is left."""
+        """End every process: gracefully first, then kill what is left."""
         for process in self.processes.values():
             process.terminate()
         psutil.wait_procs(self.descendants(), timeout=5)
@@ -188,11 +188,11 @@ class AirflowHome:
             process.wait()
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """What the REST API answers, read as JSON."""
+        """The REST API's response, parsed as JSON."""
         return self._request("GET", path, params=parameters)
 
     def trigger(self, dag_id: str, **conf: Any) -> str:
-        """Unpause the DAG when it is known, start a run of it and return the run's id."""
+        """Unpause the DAG once it is known, trigger a run and return the run's id."""
         self.unpause(dag_id)
         return self._request("POST", f"dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": conf})["dag_run_id"]
 
@@ -215,25 +215,25 @@ class AirflowHome:
                 return found
 
     def states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
-        """Task ids and their states."""
+        """The states of a run's tasks by task id."""
         return {task["task_id"]: task["state"] for task in self.tasks(dag_id, run_id)}
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
-        """Every try of a task, the current one last."""
+        """All tries of a task, the current one last."""
         return self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/tries")["task_instances"]
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
-        """What a task left under the key."""
+        """A task's XCom of this key."""
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self.get(path, deserialize=True)["value"]
 
     def log(self, dag_id: str, run_id: str, task_id: str) -> str:
-        """Everything that a task has logged, all tries."""
+        """The log of a task, of all tries."""
         folder = self.folder / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
         return "\n".join(file.read_text(errors="replace") for file in sorted(folder.rglob("*.log*")))
 
     def ended(self, dag_id: str, run_id: str, *, seconds: float = 1_800) -> str:
-        """Wait for the run's end; its state."""
+        """Wait for the end of the run; returns its state."""
 
         def state() -> str | None:
             found = self.get(f"dags/{dag_id}/dagRuns/{run_id}")["state"]
@@ -242,7 +242,7 @@ class AirflowHome:
         return wait_until(state, seconds=seconds, what=lambda: f"{dag_id} {run_id} ends: {self.states(dag_id, run_id)}")
 
     def succeeded(self, dag_id: str, run_id: str, *, seconds: float = 1_800) -> None:
-        """Wait for the run's end, which is to be a success; else fail with what the tasks said."""
+        """Wait for the end of the run; fail with the tasks' logs unless it succeeded."""
         if self.ended(dag_id, run_id, seconds=seconds) != "success":
             states = self.states(dag_id, run_id)
             said = [self.log(dag_id, run_id, task)[-4_000:] for task, state in states.items() if state == "failed"]
@@ -273,7 +273,7 @@ class AirflowHome:
 
 
 def wait_until(look: Callable[[], Any], *, seconds: float, what: str | Callable[[], str], poll: float = 1) -> Any:
-    """Look until there is something true, and return it; fail by saying what did not come true in time."""
+    """Poll until the result is true, and return it; fail with a description of what did not happen in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = look()
@@ -284,7 +284,7 @@ def wait_until(look: Callable[[], Any], *, seconds: float, what: str | Callable[
 
 
 def kill_tree(process: psutil.Process, *, number: int = signal.SIGKILL) -> None:
-    """Kill a process and then what it had started."""
+    """Kill a process and then its descendants."""
     children: Sequence[psutil.Process] = process.children(recursive=True)
     for child in (process, *children):
         with _gone():

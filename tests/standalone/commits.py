@@ -1,4 +1,4 @@
-"""What a table's history says of those who committed."""
+"""Who made each commit, from a table's history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_delta.core.actions import Origin
 
 
 def origins(table: Path) -> list[tuple[int, Origin]]:
-    """Each commit's version and who made it, oldest first."""
+    """Version and author of each commit, oldest first."""
     log = DeltaLog.for_table(str(table))
     history = log.history() if log.exists() else []
     return sorted(((entry.version, entry.commit_info.origin) for entry in history), key=itemgetter(0))

@@ -1,4 +1,4 @@
-"""A running Airflow for the tests of a module, and a browser that looks at it."""
+"""A running Airflow for the tests of a module, and a browser to open its pages."""
 
 import json
 import os
@@ -19,7 +19,7 @@ ONE_CORE = {
 
 @pytest.fixture(scope="module")
 def airflow(request, tmp_path_factory):
-    """An Airflow on PostgreSQL with the DAG files that the module names in ``DAG_FILES``, each component a process."""
+    """An Airflow on PostgreSQL with the DAG files in the module's ``DAG_FILES``, and a process per component."""
     if reason := missing():
         pytest.skip(reason)
     with postgres() as database:
@@ -34,7 +34,7 @@ def airflow(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def standalone(request, tmp_path_factory):
-    """An `airflow standalone`, with the DAG files that the module names in ``DAG_FILES``."""
+    """An `airflow standalone` with the DAG files in the module's ``DAG_FILES``."""
     home = AirflowHome(tmp_path_factory.mktemp("standalone") / "home")
     try:
         home.create(*request.module.DAG_FILES)
@@ -46,11 +46,11 @@ def standalone(request, tmp_path_factory):
 
 @dataclass(frozen=True)
 class Browser:
-    """One page of a headless Chromium, which is logged in.
+    """A logged-in page of a headless Chromium.
 
     Attributes:
         page: Playwright's page.
-        screenshots: Where pictures go.
+        screenshots: Folder for screenshots.
     """
 
     page: Any
@@ -65,13 +65,13 @@ class Browser:
             self.page.get_by_text(text).first.wait_for(state="visible", timeout=60_000)
 
     def shoot(self, name, height=800):
-        self.page.wait_for_timeout(1_000)  # for what still moves
+        self.page.wait_for_timeout(1_000)  # until animations have ended
         self.page.screenshot(path=self.screenshots / f"{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": height})
 
 
 @pytest.fixture(scope="module")
 def browser(standalone, tmp_path_factory, request):
-    """A browser at the module's `airflow standalone`; pictures go to ``docs/images`` with ``SCREENSHOTS=1``."""
+    """A browser for the module's `airflow standalone`; with ``SCREENSHOTS=1`` it stores screenshots in ``docs/images``."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium (Debian: apt-get install chromium)")
@@ -86,7 +86,7 @@ def browser(standalone, tmp_path_factory, request):
         process = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = process.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(60_000)
-        page.goto(standalone.url)  # logs in, which on Airflow 3.1 ends at its first page, whatever was asked for
+        page.goto(standalone.url)  # logs in; on Airflow 3.1 that always leads to the home page
         page.wait_for_load_state("networkidle")
         yield Browser(page, standalone.url, pictures)
         process.close()

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own, where the machine has one: SQLite does not bear parallel runs ("database is locked")."""
+"""A PostgreSQL server for the tests, if installed: SQLite does not support parallel runs ("database is locked")."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.standalone.airflow_home import free_port, wait_until
 
 
 def missing() -> str | None:
-    """What is not there of what a PostgreSQL for Airflow takes; None where all is."""
+    """What is missing to run PostgreSQL for Airflow; None if nothing is."""
     if _programs() is None:
         return "no PostgreSQL server (Debian: apt-get install postgresql)"
     drivers = [name for name in ("asyncpg", "psycopg2") if find_spec(name) is None]
@@ -27,9 +27,9 @@ def missing() -> str | None:
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """SQLAlchemy's URL of an empty database, for as long as the block lasts."""
+    """SQLAlchemy URL of an empty database that exists for the duration of the block."""
     programs, port = _programs(), free_port()
-    user = "postgres" if os.geteuid() == 0 else None  # it refuses to be root
+    user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
     folder = Path(tempfile.mkdtemp(prefix="airflow-delta-postgres-"))
     if user:
         shutil.chown(folder, user)
@@ -38,8 +38,8 @@ def postgres() -> Iterator[str]:
     subprocess.run(initdb, user=user, cwd=folder, check=True, capture_output=True)
     settings = {
         "fsync": "off",
-        # The workers that a killed scheduler leaves behind hold its connection open, and with it the lock on the pools: without
-        # a limit no other scheduler ever queues a task again.
+        # The workers that a killed scheduler leaves behind keep its connection open, and with it the lock on the pools: without
+        # a time limit no other scheduler would ever queue a task again.
         "idle_in_transaction_session_timeout": "60s",
         "listen_addresses": "127.0.0.1",
         "max_connections": 200,
@@ -56,14 +56,14 @@ def postgres() -> Iterator[str]:
         yield f"postgresql+psycopg2://airflow@127.0.0.1:{port}/postgres"
     finally:
         children = psutil.Process(server.pid).children(recursive=True)
-        server.send_signal(signal.SIGINT)  # it ends its clients' connections at once
+        server.send_signal(signal.SIGINT)  # fast shutdown: closes clients' connections at once
         server.wait(timeout=60)
         psutil.wait_procs(children, timeout=10)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _programs() -> Path | None:
-    """The folder of PostgreSQL's programs, which Debian keeps off the PATH."""
+    """The folder of PostgreSQL's programs, which Debian does not put on the PATH."""
     known = [Path(found).resolve().parent] if (found := shutil.which("initdb") or shutil.which("postgres")) else []
     known += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((folder for folder in known if (folder / "initdb").exists()), None)

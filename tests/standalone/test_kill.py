@@ -25,7 +25,7 @@ BURST = 20
 
 @pytest.fixture
 def tell(capsys, request):
-    """Say what was measured, whatever pytest captures."""
+    """Print a measurement, bypassing pytest's capture."""
     began = time.monotonic()
 
     def say(text):
@@ -61,7 +61,7 @@ def covered(events):
 
 
 def kill_triggerer(airflow):
-    """Kill it and what runs its triggers, and start another one; the events that were there in between."""
+    """Kill the triggerer and its child processes, and start another one; returns the events that existed in between."""
     kill_tree(psutil.Process(airflow.processes["triggerer"].pid))
     seen = events_of(airflow)
     airflow.kill("triggerer")

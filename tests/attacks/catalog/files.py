@@ -1,4 +1,4 @@
-"""Checkpoints, checksums, hints, pins and deletion vectors that lie."""
+"""Hostile checkpoints, checksums, ``_last_checkpoint`` files, pins and deletion vectors."""
 
 import base64
 import json
@@ -47,7 +47,7 @@ def _pin(name, content):
 
 
 def _checkpoint_bomb(table):
-    """A few KB of Parquet that unfold to millions of rows."""
+    """A few KB of Parquet that decompress to millions of rows."""
     table.create()
     rows = 20_000_000
     empty = pa.nulls(rows, pa.struct({"appId": pa.string(), "version": pa.int64()}))
@@ -87,7 +87,7 @@ def _data_file(content):
 
 
 def _data_bomb(table):
-    """Few bytes of many rows: honest as Parquet, a burden as a neighbor."""
+    """A valid Parquet file of few bytes and very many rows."""
     table.create()
     rows = pa.table({"id": pa.nulls(ROWS, pa.int64()), "s": pa.nulls(ROWS, pa.string())})
     table.commit(table.data_file("part-1.parquet", rows, stats=json.dumps({"numRecords": ROWS})))
@@ -124,7 +124,7 @@ def _inline_runs(containers):
 
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_BASE85 = base64._b85alphabet.decode()  # Python 3.11 has base 85 of RFC 1924 only: the same code by another alphabet
+_BASE85 = base64._b85alphabet.decode()  # Python 3.11 has only the base 85 of RFC 1924: the same code with another alphabet
 
 
 def _z85(content):

@@ -1,4 +1,4 @@
-"""Commits that cost much to read, or say what cannot be."""
+"""Commits that are expensive to read, or contain impossible values."""
 
 import json
 
@@ -9,7 +9,7 @@ _ABSURD_DIGITS = "9" * 5_000
 
 
 def _line(make):
-    """A commit of one odd line behind an honest one."""
+    """A valid commit followed by one with a single odd line."""
 
     def attack(table):
         table.create().commit(make(table))

@@ -1,4 +1,4 @@
-"""Paths in the log that lead out of the table."""
+"""Paths in the log that lead outside the table."""
 
 import base64
 import json
@@ -30,7 +30,7 @@ def _linked_directory(table):
 
 
 def _linked(name):
-    """A directory that writers would make is a link to the neighbor already."""
+    """A directory that writers would create already exists as a symbolic link to the neighbor."""
 
     def attack(table):
         table.create(**{"delta.enableChangeDataFeed": "true"}, writer=4)

@@ -37,7 +37,7 @@ def write(path, data, **options):
 
 @pytest.fixture
 def table(tmp_path):
-    """Version 0: two rows; 1: one of them updated; 2: the other deleted; 3: another inserted. A second apart."""
+    """Version 0 has two rows; 1 updates one of them, 2 deletes the other, 3 inserts a new one; a second apart."""
     write(tmp_path, rows((1, "a"), (2, "b")))
     other = DeltaTable(str(tmp_path))
     other.update(updates={"s": "'c'"}, predicate="id = 2")

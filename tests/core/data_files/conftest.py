@@ -1,4 +1,4 @@
-"""Schemas and rows of every type, and the tables that Delta Lake on Spark wrote."""
+"""Strategies for schemas and rows of every type, and the tables that Delta Lake on Spark wrote."""
 
 import datetime as dt
 import json
@@ -23,7 +23,7 @@ VALUES = {
     "float": st.floats(width=32),
     "double": st.floats(),
     "boolean": st.booleans(),
-    # Characters around the tie breakers of truncated bounds, and around the end of the basic plane.
+    # Characters near the tie breakers of truncated bounds, and near the end of the Basic Multilingual Plane.
     "string": st.text(st.sampled_from("ab\x7eé\x7f\ud7ff\uffff\U00010000\U0010ffff"), max_size=80),
     "binary": st.binary(max_size=8),
     "date": st.dates(),
@@ -59,7 +59,7 @@ data_types = st.recursive(
 
 
 def values_of(kind, *, nullable=True):
-    """A strategy of Python values as Arrow takes them."""
+    """A strategy for Python values as Arrow accepts them."""
     match kind:
         case PrimitiveType(name):
             values = VALUES[name]
@@ -76,7 +76,7 @@ def values_of(kind, *, nullable=True):
 
 @st.composite
 def rows_of_any_schema(draw, types=data_types, min_size=0):
-    """A schema and a table of its rows."""
+    """A strategy for a schema and a table of its rows."""
     schema = draw(struct_types(types))
     columns = st.fixed_dictionaries({field.name: values_of(field.type) for field in schema.fields})
     rows = draw(st.lists(columns, min_size=min_size, max_size=12))
@@ -112,6 +112,6 @@ def shared_tables():
 
 @pytest.fixture(scope="session")
 def encode_rows(shared_tables):
-    """Rows and a schema's JSON to the canonical lines in the expected.json of a shared table."""
+    """Encodes rows, given the schema's JSON, as the canonical lines in ``expected.json`` of a shared table."""
     canon = SimpleNamespace(**runpy.run_path(str(shared_tables / "canon.py")))
     return lambda rows, schema_json: canon.encode_rows(rows, json.loads(schema_json))

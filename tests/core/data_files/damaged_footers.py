@@ -1,6 +1,6 @@
-"""Rewrites files with damaged footers, one for each number of a range; prints how many cases came out how, as JSON.
+"""Rewrites files with damaged footers, one case per number of a range; prints the count of each outcome as JSON.
 
-Run as a program: ``damaged_footers DIRECTORY FIRST END``. A case is drawn by its number alone.
+Run as a program: ``damaged_footers DIRECTORY FIRST END``. The number alone determines the case.
 """
 
 import json
@@ -36,7 +36,7 @@ ODD_NUMBERS = (0, 1, -1, 2, 3, 4, 5, 100, 150, ROWS, 1 << 15, 1 << 31, -(1 << 31
 
 
 def numbers(value, holder=None, key=None):
-    """Every number in a struct, as the container that holds it and its place there."""
+    """Every number in a struct, as its container and its key there."""
     if isinstance(value, dict):
         for number, field in value.items():
             yield from numbers(field.value, value, number)
@@ -48,7 +48,7 @@ def numbers(value, holder=None, key=None):
 
 
 def damaged(content, draw):
-    """The file with a footer in which bits, or numbers, are others, or a piece is missing."""
+    """The file with a footer in which bits or numbers are changed, or a piece is missing."""
     length = int.from_bytes(content[-8:-4], "little")
     chunks, footer = content[: -8 - length], bytearray(content[-8 - length : -8])
     kind = draw.choice(("bits", "bits", "number", "number", "number", "cut", "swap", "length", "nest"))
@@ -75,13 +75,13 @@ def damaged(content, draw):
             holder[key] = Field(holder[key].kind, other_value) if isinstance(holder, dict) else other_value
         try:
             footer = bytearray(struct_bytes(file))
-        except ValueError:  # what was a byte is none now
+        except ValueError:  # the number no longer fits into a byte
             footer = bytearray(b"\x00")
     return chunks + bytes(footer) + len(footer).to_bytes(4, "little") + b"PAR1"
 
 
 def column(path, name):
-    """What Arrow reads of a column: its values, or that it cannot."""
+    """What Arrow reads of a column: its values, or the fact that it fails."""
     try:
         return pq.ParquetFile(path).read(columns=[name])[name].to_pylist()
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError):
@@ -89,7 +89,7 @@ def column(path, name):
 
 
 def outcome(directory, number):
-    """What came of a case; raises where that is wrong."""
+    """The outcome of a case; raises if it is wrong."""
     draw = random.Random(number)
     source, target = directory / f"{number}.source", directory / f"{number}.new"
     pq.write_table(

@@ -1,4 +1,4 @@
-"""Files are decoded in batches bounded by bytes, whatever they say of themselves."""
+"""Files are decoded in batches of bounded bytes, whatever their footers claim."""
 
 import subprocess
 import sys

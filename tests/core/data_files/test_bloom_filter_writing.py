@@ -1,4 +1,4 @@
-"""Bloom filters that our writers put into files: what they hold, and what other engines make of them."""
+"""Bloom filters in our files: their content, and how other engines use them."""
 
 import json
 import math
@@ -62,7 +62,7 @@ def filter_sizes(path):
 
 
 def excluded(path, column, value):
-    """Whether duckdb finds by the filters that no row group has the value."""
+    """Whether duckdb excludes all row groups by their filters for the value."""
     found = duckdb.execute(f"FROM parquet_bloom_probe('{path}', '{column}', ?)", [value]).fetchall()
     return all(row[-1] for row in found)
 
@@ -89,7 +89,7 @@ def test_rate_and_number_of_values_are_the_tables(tmp_path):
     ]
     assert (
         sizes[1] < sizes[0] <= sizes[2] <= sizes[3] <= MOST_FILTER_BYTES + 64
-    )  # pyarrow 26 makes filters that are too large smaller
+    )  # pyarrow 26 shrinks filters that are too large
 
 
 @pytest.mark.parametrize("rate", [1e-9, 1e-5, 0.1])

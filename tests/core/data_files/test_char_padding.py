@@ -1,4 +1,4 @@
-"""CHAR(n) is shown padded, wherever it stands; the expected values are those of Spark 4.2's ``readSidePadding``."""
+"""CHAR(n) is returned padded, also when nested; the expected values are those of Spark 4.2's ``readSidePadding``."""
 
 import json
 
@@ -39,7 +39,7 @@ DECLARED = {
 
 
 def declare(path, declared):
-    """Say in the log what the columns were declared as."""
+    """Set the declared types of the columns in the log."""
     commit = path / "_delta_log" / f"{0:020d}.json"
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     metadata = next(action["metaData"] for action in actions if "metaData" in action)

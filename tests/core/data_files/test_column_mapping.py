@@ -1,4 +1,4 @@
-"""Mapped columns in data files: identified by ids or physical names, never by what users call them."""
+"""Mapped columns in data files are identified by ids or physical names, never by logical names."""
 
 import json
 
@@ -100,7 +100,7 @@ def test_by_id_the_names_in_a_file_say_nothing_and_a_missing_id_is_null(data_fil
 
 
 def test_by_id_a_column_that_has_no_id_is_found_by_name(data_files, tmp_path):
-    """The columns that row tracking adds to files are in no schema."""
+    """The row tracking columns in files are not part of the schema."""
     pq.write_table(FILE.append_column("row-id", pa.array([7, 8])), tmp_path / "f")
     schema = StructType((mapped("one", LONG, 1, "a"), StructField("row-id", LONG)))
     assert data_files.read_file(tmp_path / "f", schema, by_id=True)["row-id"].to_pylist() == [7, 8]

@@ -1,4 +1,4 @@
-"""Arrow data becomes the table's: by name, without loss, without a copy where nothing changes."""
+"""Arrow data is converted to the table's schema: by name, without loss, and without copying unchanged columns."""
 
 import datetime as dt
 from decimal import Decimal

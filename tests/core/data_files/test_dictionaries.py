@@ -1,4 +1,4 @@
-"""Columns whose values hardly repeat are written without a dictionary, all others with one; files do not grow."""
+"""Columns with few repeated values are written without a dictionary, all others with one; files do not grow."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Columns that do not change go into the new file byte for byte; readers, and the statistics, see what they always saw."""
+"""Unchanged columns are copied into the new file byte for byte; readers and statistics see the same as before."""
 
 import datetime as dt
 import json
@@ -96,7 +96,7 @@ def test_the_footer_tells_of_every_chunk_where_it_is_and_of_its_pages(source, tm
             )
         assert all(new.row_group(group).column(at).has_offset_index for at in range(8))
         assert all(new.row_group(group).column(at).has_column_index for at in range(8))
-    # A reader that goes by the page index skips pages of kept columns, and finds the right rows.
+    # A reader that uses the page index skips pages of kept columns, and finds the right rows.
     assert duckdb.sql(f"SELECT count(*) FROM '{path}' WHERE d = DATE '2020-01-05'").fetchone() == (1,)
 
 
@@ -137,7 +137,7 @@ def test_mapped_columns_are_kept_under_their_physical_names_with_their_ids(tmp_p
     assert pq.read_table(path).equals(pq.read_table(source))
     assert json.loads(written.stats) == json.loads(writer.close().stats)
     renumbered = StructField("u", fields[2].type, metadata={**fields[2].metadata, "delta.columnMapping.id": 9})
-    assert kept_of(source, "i", schema=StructType((*fields[:2], renumbered))) is None  # how long its values are is unknown
+    assert kept_of(source, "i", schema=StructType((*fields[:2], renumbered))) is None  # the length of its values is unknown
 
 
 def test_a_column_of_which_its_file_says_that_it_has_no_null_is_kept_so(tmp_path):
@@ -158,7 +158,7 @@ def test_a_column_of_which_its_file_says_that_it_has_no_null_is_kept_so(tmp_path
 @pytest.mark.parametrize(
     ("changed", "options"),
     [
-        (("t",), {}),  # how much memory new texts take is unknown
+        (("t",), {}),  # the memory that new texts take is unknown
         (tuple(COLUMNS), {}),
         (("i",), {"compression": "zstd"}),
         (("i",), {"schema": StructType((*SCHEMA.fields, StructField("new", PrimitiveType("string"))))}),
@@ -213,7 +213,7 @@ def test_a_missing_file_is_a_typed_error(tmp_path):
 
 
 def change_footer(path, change):
-    """Write another footer behind the same chunks: ``change`` gets the chunks of the first row group, by name."""
+    """Write a changed footer after the same chunks: ``change`` gets the chunks of the first row group by name."""
     content = Path(path).read_bytes()
     footer = Footer.of(pa.BufferReader(content))
     change({name: footer.chunks(footer.row_groups[0])[name] for name in COLUMNS})
@@ -223,7 +223,7 @@ def change_footer(path, change):
 
 
 def described(number, kind, value):
-    """A change of what a footer says of the chunk of ``d``."""
+    """A change of the footer's entry for the chunk of ``d``."""
 
     def change(chunks):
         chunks["d"][3].value[number] = Field(kind, value)

@@ -62,7 +62,7 @@ def kept_of(source, table, codec):
 
 
 def rewrite(kept, target, table, codec):
-    """The table with another ``i``, where this file's columns are kept; with what the log is to say of the new file."""
+    """Rewrite the file with a new ``i`` and all other columns kept; also returns the log's entry for the new file."""
     new = table.set_column(0, "i", pa.array([-number for number in range(len(table))], pa.int64()))
     with PartialFileWriter(LOCAL, str(target), kept, compression=codec, selection=StatisticsSelection()) as writer:
         for batch in new.select(kept.rest.names).to_batches(max_chunksize=333):
@@ -71,7 +71,7 @@ def rewrite(kept, target, table, codec):
 
 
 def pages(content, chunk):
-    """The offsets and sizes (with their headers) of a chunk's pages, one behind the other; first that of the dictionary."""
+    """Offsets and sizes (including headers) of a chunk's pages in order; the dictionary page comes first."""
     described = chunk[3].value
     dictionary = described[11].value if 11 in described else 0
     at = start = dictionary or described[9].value
@@ -86,7 +86,7 @@ def pages(content, chunk):
 
 
 def assert_footer_is_right(target, table, source):
-    """Each offset points to what it names, and each statistic is true of the rows."""
+    """Check that each offset points to its target, and each statistic is correct for the rows."""
     content = target.read_bytes()
     footer = Footer.of(pa.BufferReader(content))
     metadata, former = pq.read_metadata(target), Footer.of(pa.BufferReader(source.read_bytes()))
@@ -266,7 +266,7 @@ def test_files_of_parquet_rs(tmp_path_factory, properties, count):
     for before, after in zip(former.row_groups, ours.row_groups, strict=True):
         for name in set(NAMES) - set(kept.rest.names):
             chunks = former.chunks(before)[name][3].value, ours.chunks(after)[name][3].value
-            assert chunks[0].get(12) == chunks[1].get(12)  # cut-off bounds are still said to be such
+            assert chunks[0].get(12) == chunks[1].get(12)  # truncated bounds are still marked as such
     assert_footer_is_right(target, new, source)
     assert_bounds_are_right(stats, new)
     assert_readers_agree(target.parent, target, new)
@@ -343,7 +343,7 @@ CASES, PROCESSES = 400, 2
 
 @pytest.mark.parametrize("process", range(PROCESSES))
 def test_damaged_footers_make_no_file_that_says_other_than_they_did(tmp_path, process):
-    """In a process of its own, which Arrow may end when it reads such a footer; a case that does so is named by its number."""
+    """Runs in a separate process, since Arrow may abort on such a footer; such a case is identified by its number."""
     arguments = [str(tmp_path), str(process * CASES), str((process + 1) * CASES)]
     command = [sys.executable, "-m", damaged_footers.__name__, *arguments]
     ended = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False, timeout=500)

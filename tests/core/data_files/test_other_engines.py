@@ -1,4 +1,4 @@
-"""Files that other engines wrote are read as they read them, and ours are read by them."""
+"""Our reader returns the same rows as other engines from their files, and they from ours."""
 
 import datetime as dt
 from decimal import Decimal

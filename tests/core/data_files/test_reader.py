@@ -1,4 +1,4 @@
-"""One data file, read as the rows of a table that has moved on since."""
+"""Reading one data file of a table whose schema has changed since."""
 
 import datetime as dt
 
@@ -80,7 +80,7 @@ def test_a_file_of_no_rows_gives_no_batch(data_files, tmp_path):
 
 def test_types_that_only_arrow_knows_are_resolved(data_files, tmp_path):
     table = pa.table({"d": pa.array(["a", "b", "a"]).dictionary_encode(), "s": pa.array(["x"] * 3, pa.large_string())})
-    pq.write_table(table, tmp_path / "f")  # with the blob that makes Arrow read these types
+    pq.write_table(table, tmp_path / "f")  # with the ARROW:schema metadata, from which Arrow takes these types
 
     assert data_files.read_file(tmp_path / "f", schema_of(d=STRING, s=STRING)).to_pydict() == {
         "d": ["a", "b", "a"],

@@ -1,4 +1,4 @@
-"""What the writer writes, the reader reads; and what the statistics say holds for every row."""
+"""The reader returns what the writer wrote, and the statistics are correct for every row."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""The bitmap against another writer of the format: the functions at the top follow its specification, not our code."""
+"""The bitmap against an independent writer: the functions at the top follow the format's specification, not our code."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Files and statistics that Delta Lake on Spark wrote: our reading of the files says the same."""
+"""Statistics that Delta Lake on Spark wrote equal those that we compute from its files."""
 
 import datetime as dt
 import json
@@ -50,7 +50,7 @@ def readable(path, add, metadata):
 
 
 def leaves_of(file, stats):
-    """Path, type, bounds and NULLs of each selected leaf; a place that is not there is None."""
+    """Path, type, bounds and NULL count of each selected leaf; None for missing members."""
     document = json.loads(stats, parse_float=Decimal)
     for path, kind in file.selection.leaves(file.stored):
         yield path, kind, *(get(document[key], path) for key in ("minValues", "maxValues", "nullCount"))

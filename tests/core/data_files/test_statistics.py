@@ -1,4 +1,4 @@
-"""Which columns have statistics, how bounds are spelled, and when a footer is not believed."""
+"""Which columns have statistics, how bounds are written, and when a footer is not trusted."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Data files look like Spark's, hold bounded row groups, and are there wholly or not at all."""
+"""Data files are like Spark's, have bounded row groups, and appear atomically."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What every error keeps: its text, and its attributes on the way through a pickle or a result document."""
+"""Every error keeps its text and attributes through pickling and result documents."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""What an error says of a table can be printed: one line, without control characters."""
+"""Error texts with content from a table are printable: one line, without control characters."""
 
 import json
 

@@ -12,7 +12,7 @@ PROJECT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def run_killed():
-    """Runs a scenario on a root and kills it before the event of this number; its exit status."""
+    """Runs a scenario on a root and kills it before the event with this number; returns its exit status."""
     command = [sys.executable, "-m", "tests.core.faults.killed_runs"]
     with subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 

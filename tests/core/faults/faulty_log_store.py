@@ -10,16 +10,16 @@ MOMENTS = (BEFORE, AFTER)
 
 
 class NoAnswerError(OSError):
-    """The storage did not answer; whether the operation happened is not known."""
+    """The storage did not answer; it is unknown whether the operation happened."""
 
 
 @dataclass
 class Fault:
-    """When what goes wrong.
+    """Which operations fail, when, and how.
 
     Attributes:
-        number: Which operation, counted from 0.
-        moment: ``before`` it happens, ``after`` it has happened (its result is lost).
+        number: The first failing operation, counted from 0.
+        moment: ``before`` the operation happens, or ``after`` it (the result is lost).
         lasts: How many operations fail in a row.
         is_kill: Whether the process ends (SIGKILL) instead of seeing an error.
     """
@@ -31,9 +31,9 @@ class Fault:
 
 
 class FaultyLogStore:
-    """A ``LogStore`` over another one; counts operations, and fails at the ones that ``fault`` says.
+    """A ``LogStore`` around another one that counts operations, and fails at those that ``fault`` selects.
 
-    Reads, listings, creates, writes, single deletions and the closing of a stream are one operation each.
+    Every read, listing, create, write, single deletion and closing of a stream is one operation.
     """
 
     def __init__(self, store, fault=None):
@@ -42,7 +42,7 @@ class FaultyLogStore:
         self.operations = []
 
     def __getattr__(self, name):
-        return getattr(self.store, name)  # whatever is no operation
+        return getattr(self.store, name)  # everything that is not an operation
 
     def _operation(self, name, path, action):
         number = len(self.operations)
@@ -84,14 +84,14 @@ class FaultyLogStore:
         return iter(self._operation("list all", directory, lambda: list(self.store.list_all(directory, start))))
 
     def delete(self, paths):
-        """One after the other in no order: a failure leaves some deleted."""
+        """Delete one by one in arbitrary order: a failure leaves some deleted."""
         paths = list(paths)
         for path in Random(len(paths)).sample(paths, len(paths)):
             self._operation("delete", path, lambda path=path: self.store.delete([path]))
 
 
 class _FaultyStream:
-    """An output whose closing is the operation; before it nothing is there."""
+    """An output stream whose closing is the operation; before that, the file does not exist."""
 
     def __init__(self, faulty, path):
         self._faulty = faulty

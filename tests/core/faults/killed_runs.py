@@ -1,9 +1,9 @@
-"""A process that starts operations to be killed in the middle: ``python -m tests.core.faults.killed_runs``.
+"""A process that runs operations in children that kill themselves midway: ``python -m tests.core.faults.killed_runs``.
 
-It reads requests, a JSON line each, forks (which costs milliseconds where a new Python costs a second), and answers how the
-child ended. The child kills itself right before the n-th event below the table's root that Python audits: a file opened,
-linked, renamed, removed, a directory listed. That is finer than the operations of a store: it lies between the temporary
-file and its link, too.
+It reads requests, a JSON line each, forks (which costs milliseconds where a new Python costs a second), and reports how the
+child ended. The child kills itself right before the n-th audit event of Python below the table's root: a file opened, linked,
+renamed, removed, a directory listed. That is finer than a store's operations, and includes the moment between a temporary file
+and its link.
 """
 
 import json
@@ -19,7 +19,7 @@ EVENTS = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir",
 
 
 def kill_at(root, number):
-    """End this process right before the event of this number; returns how many there were so far."""
+    """Kill this process right before the event with this number; returns a function that counts the events so far."""
     count = 0
 
     def hook(event, arguments):
@@ -34,7 +34,7 @@ def kill_at(root, number):
 
 
 def child(request):
-    """Runs the operation; the exit status shows how many events there were."""
+    """Run the operation; the exit status is the number of events."""
     counted = kill_at(request["root"], request["number"])
     scenario = BY_NAME[request["scenario"]]
     try:

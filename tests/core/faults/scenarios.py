@@ -1,4 +1,4 @@
-"""Operations to be disturbed, each on a table made for it, and what a table reads as."""
+"""Operations to be interrupted, each on a table made for it, and comparisons of what a table reads as."""
 
 import json
 import re
@@ -35,10 +35,10 @@ class Scenario:
 
     Attributes:
         prepare: Makes the table below a root.
-        run: Does the work; called again, it finishes it.
-        days: How much later than the preparation it runs.
-        loses_versions: Whether old versions may go.
-        leaves: Which files must be equal in the end, whether or not the work was disturbed.
+        run: Does the work; a second call finishes it.
+        days: How many days after the preparation it runs.
+        loses_versions: Whether it may delete old versions.
+        leaves: Which files must be the same in the end, whether or not the work was interrupted.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Scenario:
         return DeltaLog(store, clock=lambda: time.time_ns() // 1_000_000 + self.days * DAY, backoff=IMPATIENT)
 
     def files(self, root):
-        """The files that matter, random parts of names left out."""
+        """The files that matter, without random parts of their names."""
         return sorted(UUID.sub("*", path) for path in _paths(root) if re.search(self.leaves, path))
 
 
@@ -66,7 +66,7 @@ def _paths(root):
 
 
 def reading(root):
-    """What each version is, or why it cannot be read; under ``latest`` the newest."""
+    """The content of each version, or why it cannot be read; the newest one under ``latest``."""
     log = DeltaLog(LocalLogStore(str(root)))
     if not log.exists():
         return {}
@@ -83,7 +83,7 @@ def _version(root, version):
 
 
 def content(snapshot):
-    """A version in plain values, without times and random ids."""
+    """The content of a version as plain values, without times and random ids."""
     live = snapshot.files().drop_columns(["modification_time", "data_change"])
     removed = sorted(snapshot.tombstones()["path"].to_pylist())
     metadata = snapshot.metadata
@@ -102,7 +102,7 @@ def content(snapshot):
 
 
 def adds(root, *names, p="a"):
-    """Actions of new files, which are made."""
+    """Make new files; returns their add actions."""
     rows = []
     for name in names:
         path = Path(root) / name
@@ -124,7 +124,7 @@ def adds(root, *names, p="a"):
 
 
 def create(root, **configuration):
-    """A table without any automatic work after commits, unless the configuration requires it."""
+    """A table without automatic work after commits, unless the configuration enables it."""
     log = DeltaLog(LocalLogStore(str(root)))
     configuration = {"delta.checkpointInterval": "1000", **configuration}
     metadata = Metadata(id="m", schema_string=SCHEMA, partition_columns=("p",), configuration=configuration)
@@ -154,7 +154,7 @@ def filled(root, **configuration):
 
 
 def checkpointed(root, *versions, **configuration):
-    """The same with checkpoints of these versions."""
+    """Like ``filled``, with checkpoints of these versions."""
     log = filled(root, **configuration)
     for version in versions:
         log.checkpoint(version)
@@ -165,7 +165,7 @@ def checkpointed(root, *versions, **configuration):
 
 
 def append(log):
-    """As a task does: with a token, by which a second call finds the work done."""
+    """Append as a task does: with a token by which a second call finds the commit."""
     if log.find_commit("t", after=5) is None:
         write(log, log.table_uri, "g", token="t")
 
@@ -176,20 +176,20 @@ def replace(log):
 
 
 def stage(log):
-    """Stage a commit under an id, by which a second call finds the work done."""
+    """Stage a commit under an id by which a second call finds it."""
     transaction = log.staging("s").start_transaction()
     transaction.commit(adds=young(log, "write-" + "0" * 32 + "/g", "h"), operation=WRITE, origin=Origin(token="t"))
 
 
 def young(log, *names):
-    """Actions of new files that are of now."""
+    """Actions of new files with current times."""
     files = adds(log.table_uri, *names)
     times = pa.array([log.clock()] * len(files), pa.int64())
     return files.set_column(files.column_names.index("modification_time"), "modification_time", times)
 
 
 def staged(root):
-    """A table for which something is staged."""
+    """A table for which a commit is staged."""
     log = filled(root)
     stage(log)
     return log
@@ -200,7 +200,7 @@ def publish(log):
 
 
 def both_staged(root):
-    """Two tables for which something is staged."""
+    """Two tables for which commits are staged."""
     for name in ("a", "b"):
         (Path(root) / name).mkdir()
         staged(Path(root) / name)
@@ -222,13 +222,13 @@ def create_table(log):
 
 
 def old_files(root, **configuration):
-    """A table whose removed files, and some that never belonged to it, are to be swept."""
+    """A table whose removed files, and some that never belonged to it, are due for deletion."""
     filled(root, **configuration)
     for name in ("p=a/orphan", "orphan", ".x.tmp"):
         adds(root, name)
 
 
-LOG_FILES = r"_delta_log/(\d+\.[^/]*|_last_checkpoint)$"  # not the temporary ones
+LOG_FILES = r"_delta_log/(\d+\.[^/]*|_last_checkpoint)$"  # no temporary files
 NUMBERED = r"_delta_log/\d+\.[^/]*$"
 HINT = r"_delta_log/_last_checkpoint"
 V2 = {"delta.checkpointPolicy": "v2"}
@@ -250,7 +250,7 @@ SCENARIOS = [
         lambda log: log.cleanup_log(),
         days=60,
         loses_versions=True,
-        leaves=NUMBERED,  # without the hint: it may be lost
+        leaves=NUMBERED,  # without ``_last_checkpoint``, which may be lost
     ),
     Scenario(
         "cleanup_v2",
@@ -278,7 +278,7 @@ BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, SEVERAL_TABLES)}
 
 
 class ScenarioCheck:
-    """A scenario, its table before, and what an undisturbed run makes of it."""
+    """A scenario, its table before the operation, and the result of an uninterrupted run."""
 
     def __init__(self, scenario, directory):
         self.scenario = scenario
@@ -292,13 +292,13 @@ class ScenarioCheck:
         self.files = scenario.files(undisturbed)
 
     def copy(self, name):
-        """The table before the operation at another place, times of files included."""
+        """Copy the table before the operation, including file times."""
         target = self.base.parent / name
         shutil.copytree(self.base, target)
         return target
 
     def check_disturbed(self, root):
-        """The table reads as before or after."""
+        """Check that the table reads as before or as after the operation."""
         found = reading(root)
         assert found.get("latest") in (self.before.get("latest"), self.after.get("latest")), found.get("latest")
         known = {version: rows for version, rows in self.before.items() if version != "latest"}
@@ -312,7 +312,7 @@ class ScenarioCheck:
         return found
 
     def check_finished(self, root):
-        """A repeated call has done all the work."""
+        """Check that a repeated call has finished the work."""
         self.scenario.run(self.scenario.log(root))
         assert self.check_disturbed(root).get("latest") == self.after.get("latest")
         assert self.scenario.files(root) == self.files, set(self.scenario.files(root)) ^ set(self.files)

@@ -11,7 +11,7 @@ from tests.core.faults.faulty_log_store import MOMENTS, Fault, FaultyLogStore, N
 from tests.core.faults.scenarios import SCENARIOS, ScenarioCheck, discard
 
 FOR_EVER = 1 << 30
-IN_SAMPLE = 3  # faults of each scenario
+IN_SAMPLE = 3  # faults per scenario
 names = [scenario.name for scenario in SCENARIOS]
 
 
@@ -21,7 +21,7 @@ def scenario_check(request, tmp_path):
 
 
 def every_fault(scenario_check):
-    """A failure at each operation of the undisturbed run: of this one only, or of all from there on."""
+    """A failure at each operation of the uninterrupted run: of that one only, or of all from there on."""
     root = scenario_check.copy("counted")
     store = FaultyLogStore(LocalLogStore(str(root)))
     scenario_check.scenario.run(scenario_check.scenario.log(root, store))

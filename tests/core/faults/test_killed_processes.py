@@ -1,4 +1,4 @@
-"""A process that is killed anywhere in an operation: the table reads as before or after, a repeated call finishes the work."""
+"""A process killed anywhere in an operation: the table reads as before or after, and a repeated call finishes the work."""
 
 import signal
 from pathlib import Path
@@ -18,7 +18,7 @@ def scenario_check(request, tmp_path):
 
 
 def events(scenario_check, run_killed):
-    """How many places there are to be killed at."""
+    """The number of events before which the process can be killed."""
     root = scenario_check.copy("counted")
     assert run_killed(scenario_check.scenario, root) == 0
     return int(Path(f"{root}.count").read_text())
@@ -38,7 +38,7 @@ def kill(scenario_check, number, run_killed):
 @pytest.mark.parametrize("scenario_check", names[::6], indirect=True)
 def test_killed_at_some_points_the_table_reads_as_before_or_after(scenario_check, run_killed):
     places = range(events(scenario_check, run_killed))
-    for number in Random(scenario_check.scenario.name).sample(places, min(len(places), IN_SAMPLE)):  # seeded by a text
+    for number in Random(scenario_check.scenario.name).sample(places, min(len(places), IN_SAMPLE)):  # seeded with a string
         kill(scenario_check, number, run_killed)
 
 

@@ -1,4 +1,4 @@
-"""Killed anywhere while it publishes into two tables, a process leaves each all or nothing; a repeated call does the rest."""
+"""A process killed anywhere while publishing to two tables leaves each unchanged or complete; a repeated call does the rest."""
 
 import signal
 from pathlib import Path
@@ -16,7 +16,7 @@ IN_SAMPLE = 2
 
 
 def states_of(folder):
-    """Of each table how many versions there are, and whether the staged files are part of the last one."""
+    """For each table the number of versions, and whether the staged files are in the last one."""
     snapshots = [DeltaLog.for_table(str(folder / name)).snapshot() for name in ("a", "b")]
     return [(snapshot.version, "h" in snapshot.files()["path"].to_pylist()) for snapshot in snapshots]
 
@@ -28,7 +28,7 @@ def made(folder):
 
 
 def kill_publication(run_killed, folder, number):
-    """What readers see where it is killed before this event; a repeated call does the rest."""
+    """Kill publishing before this event; returns what readers see then. A repeated call does the rest."""
     assert run_killed(SEVERAL_TABLES, folder, number) == -signal.SIGKILL
     states = states_of(folder)
     assert tuple(states) in SEEN, number

@@ -61,11 +61,11 @@ OF_REMOVES = ("path", "partition_values", "deletion_timestamp", "deletion_vector
 
 
 class WrongAnswerError(AssertionError):
-    """The core answered what the log does not say."""
+    """The core's answer contradicts the log."""
 
 
 class Bench:
-    """The tables on disk, one case after the other; after each the disk is as before."""
+    """The tables on disk, used by one case after the other; each restores the disk."""
 
     def __init__(self, root):
         self.root = Path(root)
@@ -88,13 +88,13 @@ class Bench:
             target.write_bytes(content)
 
     def describe(self, seed, number):
-        """The table's name, the mutation, and the source of chance for the rest of the case."""
+        """The table's name, the mutation, and the random generator for the rest of the case."""
         random = Random(f"{seed}/{number}")
         name = random.choice(list(self.tables))
         return name, mutation_of(self.tables[name], random), random
 
     def run(self, seed, number):
-        """Raises what is wrong. Returns how many questions were answered, and how many refused."""
+        """Run the case; raises if an answer is wrong. Returns how many questions were answered, and how many refused."""
         name, mutation, random = self.describe(seed, number)
         original = self.tables[name].files
         files = {path: content for path, content in {**original, **mutation.changes}.items() if content is not None}
@@ -139,7 +139,7 @@ class Case:
         self.answers = Counter()
 
     def ask(self, random):
-        """The latest state always; then the rows if they were mutated, else one more question: most would show the same."""
+        """Ask for the latest state; then for the rows if they were mutated, else one more question, as most are redundant."""
         every, commits = versions(self.files)
         newest = max(every, default=None)
         log = DeltaLog.for_table(str(self.root))
@@ -175,7 +175,7 @@ class Case:
             raise WrongAnswerError(f"history of {[entry.version for entry in entries]}")
 
     def _answer(self, question, ask, *, may_refuse=True):
-        """The answer; None when the table was refused, which a harmless change is no reason for."""
+        """The answer; None if the table was refused, which is wrong for a harmless change."""
         try:
             answer = ask()
         except DeltaError as error:
@@ -211,7 +211,7 @@ class Case:
             raise WrongAnswerError(f"state of version {version}: {wrong[:1] or 'nothing is allowed'}")
 
     def _allowed(self, version):
-        """The states that are right; None when any is."""
+        """The correct states; None if any is acceptable."""
         if self.mutation.is_harmless and version == self.latest.version:
             return [self.latest]
         states = []
@@ -276,7 +276,7 @@ class Case:
 
     def _check_rows(self, snapshot):
         if any(":/" in path for path in self._answered_paths(snapshot)):
-            return  # nothing goes over the network
+            return  # no network access
         found = self._answer("rows", lambda: snapshot.to_arrow().read_all())
         if found is None or not self._has_original_schema(snapshot):
             return
@@ -326,11 +326,11 @@ class Case:
             raise UnclearError(str(error)) from error
 
     def _check_pruning(self, snapshot, where):
-        """A partition predicate is exact; one on statistics never loses a file that its statistics do not rule out."""
+        """A partition predicate is exact; a data predicate keeps every file that its statistics do not rule out."""
         pruned = self._answer(f"where {where}", lambda: snapshot.files(where)) if self._has_original_schema(snapshot) else None
         files = None if pruned is None else self._answer("files", snapshot.files)
         if files is None:
-            return  # not read, or something outside what the predicate needed is broken
+            return  # not read, or only something that the predicate did not need is broken
         if not set(pruned["path"].to_pylist()) <= set(files["path"].to_pylist()):
             raise WrongAnswerError(f"{where} finds files that are not there")
         if where == "p = 'a'":
@@ -368,7 +368,7 @@ def _plain(action):
     clean = {}
     for name, value in action.items():
         if name in ("partitionValues", "tags"):
-            # Values of columns that are no partition columns say nothing.
+            # Values of columns that are not partition columns mean nothing.
             keys = ("p", "d") if name == "partitionValues" else value or ()
             clean[name] = {key: value[key] for key in keys if (value or {}).get(key) is not None}
             if name == "tags" and not clean[name]:
@@ -384,7 +384,7 @@ def _plain(action):
 
 
 def _difference(got, expected):
-    """What differs, in short; empty when nothing does."""
+    """The differences in short; empty without any."""
     if got == expected:
         return ""
     name = next(name for name in expected if got[name] != expected[name])

@@ -1,4 +1,4 @@
-"""A change of a table's files, and the changes of bytes and of documents that others are made of."""
+"""A change of a table's files, and the byte and document changes that mutations are built from."""
 
 import copy
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from tests.core.fuzz.odd_values import ODD_VALUES
 
 @dataclass
 class Mutation:
-    """What is to be written over a table.
+    """Files to be overwritten in a table.
 
     Attributes:
-        changes: Content by path; None where the file is to go.
-        is_harmless: Whether every answer must stay what it was.
+        changes: New content by path; None deletes the file.
+        is_harmless: Whether every answer must stay the same.
     """
 
     text: str
@@ -21,7 +21,7 @@ class Mutation:
 
 
 def bent_bytes(content, random):
-    """Some bytes flipped, cut, put in or repeated."""
+    """Flip, cut, insert or repeat some bytes."""
     content = bytearray(content)
     for _ in range(random.choice([1, 1, 1, 2, 5, 30])):
         at = random.randrange(len(content) + 1)

@@ -1,4 +1,4 @@
-"""What goes wrong with files: seeded changes of one table, each with the claim whether it may change any answer."""
+"""Seeded mutations of one table's files, each declared harmless or not."""
 
 import copy
 import io
@@ -111,7 +111,7 @@ def _with_changed_action(table, path, random, change, wanted=lambda action: True
 
 
 def _specific(table, random):
-    """Values of the right type that mean nonsense."""
+    """Nonsense values of the right type."""
     kind = random.choice(["schema", "configuration", "partitions", "values", "stats", "protocol", "deletion_vector"])
     actions = {"schema": "metaData", "configuration": "metaData", "partitions": "metaData", "protocol": "protocol"}
     wanted = actions.get(kind, "add")
@@ -153,7 +153,7 @@ def _made_nonsense(action, kind, random):
 
 
 def changed_deletion_vector(deletion_vector, random):
-    """Change a descriptor in place; what was done."""
+    """Change a descriptor in place; returns a description of the change."""
     name, values = random.choice(
         [
             ("storageType", ["x", "", "p", "i", "u", "r"]),
@@ -199,7 +199,7 @@ def _files(table, random):
 
 
 def _harmless(table, random):
-    """What readers must not care about."""
+    """Changes that readers must ignore."""
     path = random.choice(_json_files(table))
     documents = [json.loads(line) for line in table.files[path].splitlines()]
     kind = random.choice(
@@ -246,7 +246,7 @@ def _harmless(table, random):
 
 
 def _last_checkpoint(table, random):
-    """A hint is only a hint."""
+    """Mutate ``_last_checkpoint``, which is only a hint."""
     (path,) = table.log_files("_last_checkpoint")
     hint = json.loads(table.files[path])
     match random.randrange(4):
@@ -268,7 +268,7 @@ def _last_checkpoint(table, random):
 
 
 def _json_file(table, random):
-    """A checksum file."""
+    """Mutate a checksum file."""
     path = random.choice(table.log_files(".crc"))
     if random.random() < 0.3:
         content, text = bent_bytes(table.files[path], random), "bytes"
@@ -300,7 +300,7 @@ def _data_file(table, random):
 
 
 def _deletion_vector(table, random):
-    """The file of deletion vectors: raw bytes, or a bitmap that is odd under a checksum that is right."""
+    """Mutate the deletion vector file: raw bytes, or an odd bitmap under a correct checksum."""
     path, content = tables.BIN_PATH, table.files[tables.BIN_PATH]
     kind = random.choice(["gone", "empty", "bytes", "framed", "framed"])
     if kind == "framed":
@@ -314,7 +314,7 @@ def _deletion_vector(table, random):
 
 
 def _bent_bitmap(content, random):
-    """A bitmap of the same size with odd numbers where sizes, keys and counts are."""
+    """A bitmap of the same size with odd values for sizes, keys and counts."""
     for _ in range(random.choice([1, 1, 2])):
         at = random.choice([4, 12, 16, 20, 24, 26, 28, 32, random.randrange(len(content))])
         size = random.choice([1, 2, 4])

@@ -1,4 +1,4 @@
-"""Values that have no place in a log."""
+"""Values that do not belong in a log."""
 
 from tests.core.fuzz import tables
 

@@ -1,4 +1,4 @@
-"""What goes wrong with Parquet files of a log: bytes, columns, rows."""
+"""Mutations of a log's Parquet files: bytes, columns, rows."""
 
 import io
 import struct
@@ -18,7 +18,7 @@ def parquet_bytes(table, random):
 
 
 def parquet_columns(table, random):
-    """Columns dropped, renamed, of another type."""
+    """Drop, rename or cast columns."""
     path = random.choice(table.log_files(".parquet"))
     rows = pq.read_table(io.BytesIO(table.files[path]))
     kind = random.choice(
@@ -45,7 +45,7 @@ def parquet_columns(table, random):
 
 
 def columns_of_other_types(rows):
-    """Columns of types that no action has."""
+    """Give columns types that no action has."""
     return [
         pa.array(range(rows), pa.int32()),
         pa.array(map(str, range(rows))),
@@ -71,7 +71,7 @@ def _with_child_changed(values, kind, random):
 
 
 def parquet_fields(table, random):
-    """The rows as documents, one of them changed, as far as Arrow can write it."""
+    """Change one row as a document, as far as Arrow can write it."""
     path = random.choice(table.log_files(".parquet"))
     rows = pq.read_table(io.BytesIO(table.files[path]))
     documents = rows.to_pylist()

@@ -1,8 +1,9 @@
-"""A slow, plain replay of a log, in Python objects only: what the core must answer, or rightly refuses.
+"""A slow, simple replay of a log with plain Python objects: what the core must answer, or may refuse.
 
 It has three outcomes. A state (or rows): the core must give the same, or raise a ``DeltaError``. ``MalformedError``: the core
-must raise a ``DeltaError``. ``UnclearError``: the bytes break the protocol in a way that may be forgiven (a number where a text
-belongs in an action that other engines read leniently, a key twice in one object), so any answer or ``DeltaError`` will do.
+must raise a ``DeltaError``. ``UnclearError``: the bytes violate the protocol in a way that may be tolerated (a number instead
+of a text in an action that other engines read leniently, a duplicate key in an object), so any answer or ``DeltaError`` will
+do.
 """
 
 import io
@@ -16,14 +17,14 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# Versions are longs: no writer comes near the greatest one, and names beyond it are no names of the log.
+# Versions are longs: no writer comes near the greatest one, and file names with greater ones do not belong to the log.
 COMMIT = re.compile(r"_delta_log/(0[0-8]\d{18})\.json")
 COMPACTED = re.compile(r"_delta_log/(0[0-8]\d{18})\.(0[0-8]\d{18})\.compacted\.json")
 CLASSIC = re.compile(r"_delta_log/(0[0-8]\d{18})\.checkpoint\.parquet")
 PART = re.compile(r"_delta_log/(0[0-8]\d{18})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
 V2 = re.compile(r"_delta_log/(0[0-8]\d{18})\.checkpoint\.[^.]+\.(json|parquet)")
 INT32, INT64 = 1 << 31, 1 << 63
-DEEP = 900  # levels of nesting that plain Python still parses
+DEEP = 900  # levels of nesting that Python's parser accepts
 
 
 class MalformedError(Exception):
@@ -31,12 +32,12 @@ class MalformedError(Exception):
 
 
 class UnclearError(Exception):
-    """The core may refuse this or make something of it."""
+    """The core may refuse this or accept it."""
 
 
 @dataclass
 class State:
-    """What a log says at one version; actions as their JSON objects, nulls left out."""
+    """The state of a log at one version; actions as JSON objects without nulls."""
 
     version: int
     protocol: dict = None
@@ -51,13 +52,13 @@ class State:
 
 
 def versions(files):
-    """Versions that the log has any usable file of; commits alone in a set of their own."""
+    """Versions of which the log has any usable file; and those of commits alone."""
     commits = {int(match[1]) for path in files if (match := COMMIT.fullmatch(path))}
     return commits | {version for version, _ in _checkpoints(files)}, commits
 
 
 def _checkpoints(files):
-    """(version, paths) of every complete one."""
+    """(version, paths) of every complete checkpoint."""
     parts, found = {}, []
     for path, content in files.items():
         if (match := CLASSIC.fullmatch(path) or V2.fullmatch(path)) and content and not PART.fullmatch(path):
@@ -72,14 +73,14 @@ def _checkpoints(files):
 
 @dataclass(frozen=True)
 class Route:
-    """One way to rebuild a version: a checkpoint's files, or none, and the files of the commits since."""
+    """One way to rebuild a version: the files of a checkpoint, if any, and of the commits after it."""
 
     checkpoint: tuple = ()
     commits: tuple = ()
 
 
 def routes(files, version):
-    """Every way to rebuild ``version``. Where files contradict each other, any of them may be believed."""
+    """Every way to rebuild ``version``. If files contradict each other, either is acceptable."""
     ranges = [(int(match[1]), int(match[2]), path) for path in files if (match := COMPACTED.fullmatch(path))]
     beginnings = [(at + 1, paths) for at, paths in reversed(_checkpoints(files)) if at <= version]
     found = {}
@@ -92,7 +93,7 @@ def routes(files, version):
 
 
 def _covering(files, first, last, ranges):
-    """The files that make up these commits; None where one is missing."""
+    """The files that cover these commits; None if one is missing."""
     paths = []
     while first <= last:
         end, path = ranges.get(first, (last + 1, ""))
@@ -217,7 +218,7 @@ class _Fields:
         return value
 
     def mapping(self, name):
-        """String by string; a null value is no value."""
+        """A map of strings; null values count as absent."""
         value = self._typed(name, dict, required=False) or {}
         if any(not isinstance(item, str) for item in value.values() if item is not None):
             raise UnclearError(name)
@@ -316,7 +317,7 @@ def _file_action(document, *, is_add):
 
 
 def file_key(action):
-    """Path and deletion vector, by which file actions are distinguished."""
+    """Path and deletion vector, which identify a file action."""
     path = re.sub("^file:/+", "/", action["path"])
     deletion_vector = action.get("deletionVector")
     if not deletion_vector:

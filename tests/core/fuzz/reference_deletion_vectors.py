@@ -1,4 +1,4 @@
-"""Deletion vectors decoded slowly, byte by byte: the reference of the fuzz."""
+"""Decodes deletion vectors slowly, byte by byte, as the fuzz reference."""
 
 import struct
 import zlib
@@ -11,7 +11,7 @@ DIGITS = {character: digit for digit, character in enumerate(Z85)}
 
 
 def deleted_positions(files, deletion_vector):
-    """The positions that a deletion vector names, byte by byte; that they are as many as the log says is not checked."""
+    """The positions in a deletion vector; the cardinality in the log is not checked."""
     text = deletion_vector["pathOrInlineDv"]
     size = deletion_vector["sizeInBytes"]
     try:
@@ -65,7 +65,7 @@ def _bitmap(content):
 
 
 def _containers(content, at):
-    """Key, rows less one and kind of each container, and where the first one begins."""
+    """Key, row count minus one and kind of each container, and the offset of the first one."""
     (cookie,) = struct.unpack_from("<I", content, at)
     at += 4
     if cookie & 0xFFFF == 12347:
@@ -86,7 +86,7 @@ def _containers(content, at):
 
 
 def _container(content, at, rows, *, is_run):
-    """The positions of one container, and where the next one begins."""
+    """The positions of one container, and the offset of the next one."""
     if is_run:
         (count,) = struct.unpack_from("<H", content, at)
         runs = [struct.unpack_from("<HH", content, at + 2 + 4 * number) for number in range(count)]

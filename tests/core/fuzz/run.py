@@ -1,4 +1,4 @@
-"""Many cases in several processes, each limited: ``python -m tests.core.fuzz.run --cases 100000 --seed 7 --jobs 2``.
+"""Runs many cases in several limited processes: ``python -m tests.core.fuzz.run --cases 100000 --seed 7 --jobs 2``.
 
 ``--case N`` runs one case in this process, for a debugger.
 """
@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[3]
-AT_ONCE = 5000  # cases of one process; then a fresh one begins
+AT_ONCE = 5000  # cases per process
 
 
 def run(seed, cases, *, first=0, jobs=2, at_once=AT_ONCE):
-    """Runs the cases ``first .. first + cases``. Returns the failures by case, and what was answered."""
+    """Run the cases ``first .. first + cases``. Returns the failures by case, and counts of answers."""
     at_once = min(at_once, -(-cases // jobs))
     starts = range(first, first + cases, at_once)
     failures, answers = {}, Counter()
@@ -30,10 +30,10 @@ def run(seed, cases, *, first=0, jobs=2, at_once=AT_ONCE):
 
 
 def _worker(seed, start, end):
-    """The cases of one range; after a crash a fresh process goes on behind it."""
+    """Run the cases of one range; after a crash a new process continues with the next case."""
     failures, answers = {}, Counter()
     while start < end:
-        # Arrow's own allocators reserve more addresses than the limit allows.
+        # Arrow's own allocators reserve more address space than the limit allows.
         environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2", "OMP_NUM_THREADS": "2"}
         command = [sys.executable, "-X", "faulthandler", "-m", "tests.core.fuzz.worker", str(seed), str(start), str(end)]
         with (

@@ -1,4 +1,4 @@
-"""Small tables in every layout that a log can have, as bytes by path: what the fuzz mutates."""
+"""Small tables in every log layout, as bytes by path, for the fuzz to mutate."""
 
 import io
 import json
@@ -14,7 +14,7 @@ from airflow_delta.core.log.compaction_mark import KEEPS_ALL_TOMBSTONES
 from tests.core.fuzz.reference import replayed
 
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-ROWS = 4  # of each data file
+ROWS = 4  # per data file
 STORED = pa.schema(
     {
         "id": pa.int64(),
@@ -113,18 +113,18 @@ MANIFEST = {
 
 
 def checkpoint_schema(*, stats="text"):
-    """Columns of a checkpoint that holds file actions; statistics as ``text``, as ``struct``, or not at all."""
+    """Columns of a checkpoint with file actions; statistics as ``text``, as ``struct``, or absent."""
     more = {"text": [("stats", pa.string())], "struct": [("stats_parsed", PARSED)]}[stats]
     return pa.schema({**SMALL, "add": pa.struct(ADD + more), "remove": pa.struct(REMOVE)})
 
 
 @dataclass
 class Table:
-    """A table as its files.
+    """The files of a table.
 
     Attributes:
         files: Content by path below the root.
-        is_whole: Whether every commit is there, so that no checkpoint is needed.
+        is_whole: Whether every commit exists, so that no checkpoint is needed.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Table:
 
 
 def rows_of(number):
-    """The rows of a data file, without its partition values."""
+    """The rows of a data file, without partition values."""
     return [
         {
             "id": number * 10 + row,
@@ -308,7 +308,7 @@ def parquet(rows, schema):
 
 
 def _with_maps_as_items(value):
-    """As Arrow takes maps of free keys."""
+    """Maps with arbitrary keys as lists of items, as Arrow expects them."""
     if isinstance(value, list):
         return [_with_maps_as_items(item) for item in value]
     if not isinstance(value, dict):
@@ -321,7 +321,7 @@ def _with_maps_as_items(value):
 
 
 def actions_at(version):
-    """The actions of a checkpoint: small ones, and files."""
+    """The actions of a checkpoint: non-file actions, and file actions."""
     state = replayed(plain().files, version)
     small = [{"protocol": state.protocol}, {"metaData": state.metadata}]
     small += [{"txn": transaction} for transaction in state.transactions.values()]
@@ -412,7 +412,7 @@ def _with_maps_as_objects(value):
 
 
 def compacted():
-    """Compacted commits 2..5, and checksums of two versions."""
+    """A log compaction file of commits 2 to 5, and checksums of two versions."""
     state = replayed(plain().files, 5)
     known = replayed(plain().files, 1)
     actions = [{"txn": transaction} for transaction in state.transactions.values()] + [
@@ -440,7 +440,7 @@ def compacted():
 
 
 def make_tables():
-    """Every table by its name."""
+    """Every table by name."""
     tables = [
         plain(),
         classic(),

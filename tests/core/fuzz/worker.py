@@ -1,6 +1,6 @@
-"""A process that runs cases in little memory and little time: ``python -m tests.core.fuzz.worker SEED CASE...``.
+"""A process that runs cases with limited memory and time: ``python -m tests.core.fuzz.worker SEED CASE...``.
 
-It reports on its output which case begins, and what was wrong. Whatever ends the process is a failure of the case it was in.
+It prints each case as it begins, and what was wrong. If the process ends for any reason, its current case has failed.
 """
 
 import json
@@ -14,8 +14,8 @@ from collections import Counter
 from tests.core.fuzz.cases import Bench
 
 ADDRESS_SPACE = 2 << 30  # bytes
-SECONDS = 10  # of processor time, so that a busy machine fails no case
-SECONDS_AT_REST = 60  # for a case that waits for what never comes
+SECONDS = 10  # of CPU time, so that a busy machine does not fail a case
+SECONDS_AT_REST = 60  # of wall-clock time, for a case that hangs
 
 
 def main(seed, numbers):

@@ -33,7 +33,7 @@ def changes(commits, first=0):
 
 
 def naive(commits):
-    """Live keys and tombstones by the book: commit by commit, removes first."""
+    """Live keys and tombstones by a simple reconciliation: commit by commit, removes first."""
     live, dead = {}, {}
     for actions in commits:
         for is_add, (path, deletion_vector) in sorted(actions, key=lambda action: action[0]):

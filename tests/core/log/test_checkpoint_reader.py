@@ -140,7 +140,7 @@ def test_statistics_that_are_only_there_as_columns_become_json_again():
 
 @pytest.mark.parametrize("second", [{"numRecords": 4}, None])
 def test_numbers_of_records_come_from_parsed_statistics_where_all_are_there(second):
-    """Texts that differ from them show which were read."""
+    """The JSON statistics differ, which shows which of the two were read."""
     fields = [*(field for field in CHECKPOINT.field("add").type), pa.field("stats_parsed", PARSED)]
     schema = pa.schema([pa.field("add", pa.struct(fields)) if field.name == "add" else field for field in CHECKPOINT])
     texts = [{"stats": '{"numRecords":7}', "stats_parsed": {"numRecords": 3}}, {"stats": None, "stats_parsed": second}]
@@ -153,7 +153,7 @@ def test_numbers_of_records_come_from_parsed_statistics_where_all_are_there(seco
 
 
 def test_int96_times_of_parsed_statistics_are_instants(tmp_path):
-    """What Spark writes by default: a type that does not show whether its times are instants, but that only instants have."""
+    """INT96, Spark's default, does not record whether its times are instants, but is only used for instants."""
     parsed = pa.array([{"minValues": {"ts": dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)}}])  # noqa: DTZ001
     table = pa.table({"add": pa.StructArray.from_arrays([pa.array(["x"]), parsed], ["path", "stats_parsed"])})
     path = tmp_path / checkpoint_path(1)
@@ -196,7 +196,7 @@ def test_types_without_json_are_left_out():
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
 def test_times_of_years_that_have_no_text_are_left_out(zone):
-    """Arrow names the year 67536 as 2000: as a maximum that would hide rows."""
+    """Arrow formats the year 67536 as 2000: as a maximum, that would hide rows."""
     microseconds = pa.array([2_069_063_049_600_000_000, -(2**63), 2**63 - 1], pa.int64())
     parsed = pa.StructArray.from_arrays([microseconds.cast(pa.timestamp("us", zone))], ["v"])
     assert statistics_json(parsed).to_pylist() == ["{}"] * 3

@@ -158,7 +158,7 @@ def test_many_commits_tell_the_version_of_each_file_and_the_last_of_each_small_a
     batch = read_commits(handmade.store, [0, 1, 2])
     assert list(zip(*batch.adds.select(["path", VERSION.name]).to_pydict().values(), strict=True)) == [("a", 0), ("b", 1)]
     assert batch.removes[VERSION.name].to_pylist() == [1]
-    assert batch.transactions["x"].version == 3  # the later commit counts, not the larger number
+    assert batch.transactions["x"].version == 3  # the later commit wins, not the larger number
     assert batch.metadata.configuration == {"later": "yes"}
     assert batch.domains["d"].removed
     assert batch.commit_info is None  # the last commit has none

@@ -1,4 +1,4 @@
-"""What a commit file holds, as Python's own JSON parser and as other engines read it."""
+"""The content of a commit file as Python's JSON parser and other engines read it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def camel(name: str) -> str:
 
 
 def expected(row: dict) -> dict:
-    """What the log should say for a row, by plain Python."""
+    """The expected log line of a row, computed in plain Python."""
     document = {}
     for name, value in row.items():
         if name == "deletion_vector" and value is not None:
@@ -94,7 +94,7 @@ def expected(row: dict) -> dict:
 
 @pytest.fixture(params=[0, 16], ids=["as columns", "one by one"], scope="module", autouse=True)
 def few(request):
-    """How many files count as few: these are rendered in another way."""
+    """Up to how many files count as few, which are rendered in a different way."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_delta.core.log.commit_writer._FEW", request.param)
         yield

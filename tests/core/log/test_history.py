@@ -163,7 +163,7 @@ def test_commits_that_carry_their_time_are_found_by_it_whatever_the_files_say():
 
 
 def with_a_clock_that_ran_backwards():
-    """Versions 0 to 2; the files say 1 s, 9 s and 5 s."""
+    """Versions 0 to 2, with file times of 1 s, 9 s and 5 s."""
     handmade = HandmadeLog().create(info())
     for time in (9_000, 5_000):
         handmade.now = time - 1_000

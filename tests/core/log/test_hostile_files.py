@@ -1,4 +1,4 @@
-"""Files below 1 MB that an attacker planted in a log: what any of them costs is bounded, and the error names the file."""
+"""Files below 1 MB that an attacker planted in a log: the cost of reading each is bounded, and the error names the file."""
 
 import io
 import json
@@ -80,7 +80,7 @@ READ = {
 
 @pytest.fixture
 def planted(tmp_path):
-    """A table with one file, and the hostile file beside its commit."""
+    """A table with one data file, and the hostile file in its log."""
 
     def plant(path, content):
         (tmp_path / LOG).mkdir()

@@ -1,4 +1,4 @@
-"""A log that is followed for long: right at each version, and without all that there ever was in memory."""
+"""Following a log for a long time: correct at each version, without keeping all of its past in memory."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def few_commits(monkeypatch):
 
 
 class Followed:
-    """A table of always one file, and what follows it."""
+    """A table that always has one file, and the replay that follows it."""
 
     def __init__(self):
         self.log = HandmadeLog().create(add("f0"))

@@ -1,4 +1,4 @@
-"""What is rebuilt from which files, and how little of them is read."""
+"""Which files a version is rebuilt from, and that only the needed parts of them are read."""
 
 import json
 from contextlib import nullcontext
@@ -36,7 +36,7 @@ def checkpoint_in_row_groups(handmade, version, *groups):
 
 
 def break_column(handmade, version, row_group, column):
-    """Overwrites the column's pages, so that only who reads it finds out."""
+    """Overwrite the column's pages, so that only reading that column fails."""
     content = bytearray(handmade.store.read(checkpoint_path(version)))
     group = pq.ParquetFile(pa.BufferReader(bytes(content))).metadata.row_group(row_group)
     chunks = (group.column(index) for index in range(group.num_columns))
@@ -141,7 +141,7 @@ def test_what_is_known_is_carried_on_over_versions_that_were_not_looked_at():
 
 
 def compacted_log(*actions):
-    """Versions 0 to 4, of which one file of ours stands for 1 to 3."""
+    """Versions 0 to 4, with a log compaction file of ours for 1 to 3."""
     handmade = HandmadeLog().create(add("a"), add("b")).commit(remove("a")).commit(add("c")).commit(add("a", size=7))
     handmade.commit(remove("b"))
     lines = "\n".join(map(json.dumps, actions or [add("c"), add("a", size=7), {"txn": {"appId": "x", "version": 1}}]))

@@ -1,4 +1,4 @@
-"""Commit infos that are too long to be parsed: the table is read as ever, and what is decided by them is still known."""
+"""``commitInfo`` that is too long to parse: the table is still readable, and decisions that depend on it still work."""
 
 import json
 

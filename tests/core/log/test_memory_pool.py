@@ -1,4 +1,4 @@
-"""The allocator is another one while a checkpoint is read, and the one before afterwards."""
+"""Arrow's allocator is switched while a checkpoint is read, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_delta.core.log.memory_pool import memory_pool
 
 pytestmark = pytest.mark.skipif(
     pa.default_memory_pool().backend_name != "mimalloc" or "jemalloc" not in pa.supported_memory_backends(),
-    reason="this build of Arrow has no choice of allocators, or the environment made it",
+    reason="this build of Arrow has only one allocator, or the environment has chosen one",
 )
 
 

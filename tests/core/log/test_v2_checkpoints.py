@@ -1,4 +1,4 @@
-"""Checkpoints that show sidecars, or have all actions in a file of JSON, or lie."""
+"""Checkpoints that name sidecars, or hold all actions in a JSON file, or are wrong."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A catalog-managed table in memory: its files, its catalog, and writers beside ours."""
+"""A catalog-managed table in memory: its files, its catalog, and concurrent writers."""
 
 import itertools
 import json
@@ -36,7 +36,7 @@ def adds(*paths):
 
 @dataclass
 class Managed:
-    """The table; ``log`` is what one writer or reader of ours has of it."""
+    """The table; ``log()`` gives one of our writers or readers its own view."""
 
     catalog: InMemoryManagedCommits = field(default_factory=InMemoryManagedCommits)
     feature: str = "catalogManaged"
@@ -63,7 +63,7 @@ class Managed:
         return (log or self.log()).start_transaction().commit(adds=adds(*paths), operation=WRITE)
 
     def text(self, *paths, size=1):
-        """A commit of another engine."""
+        """The content of another engine's commit."""
         time = self.tick()
         info = {"inCommitTimestamp": time, "timestamp": time, "operation": "WRITE", "txnId": str(uuid.uuid4())}
         file = {"partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": True}
@@ -71,7 +71,7 @@ class Managed:
         return "\n".join(map(json.dumps, lines)).encode(), time
 
     def stage(self, version, *paths, size=1):
-        """What another engine stages, and may have ratified."""
+        """Stage another engine's commit, and optionally have it ratified."""
         content, time = self.text(*paths, size=size)
         name = staged_commit_file(version, str(uuid.uuid4()))
         self.store.write_if_absent(staged_commit_path(name), content)
@@ -81,7 +81,7 @@ class Managed:
         )
 
     def foreign_commit(self, version, *paths, size=1):
-        """A commit of another engine, ratified and not published."""
+        """A commit of another engine, ratified but not published."""
         proposed = self.stage(version, *paths, size=size)
         self.catalog.ratify(proposed)
         return proposed

@@ -1,4 +1,4 @@
-"""What the commits of a table at its catalog must do, whichever catalog it is."""
+"""The contract of a managed table's commits at its catalog, which every catalog must meet."""
 
 import threading
 import uuid
@@ -11,14 +11,14 @@ from airflow_delta.core.log.managed_commits import Maintenance, ProposedCommit, 
 
 
 def proposed(version, **fields):
-    """A commit of this version that asks to be ratified; no file of it is written."""
+    """A proposed commit of this version; its file is not written."""
     name = staged_commit_file(version, str(uuid.uuid4()))
     times = {"modification_time": 1_700_000_000_000 + version, "timestamp": 1_700_000_000_000 + version}
     return ProposedCommit(**{"version": version, "file_name": name, "size": 100 + version} | times | fields)
 
 
 class ManagedCommitsContract:
-    """Subclass it with a fixture ``commits``, of a new table that permits nothing, keeping at most 10; add nothing."""
+    """Subclass with only a fixture ``commits``: of a new table without permissions, keeping at most 10 unpublished commits."""
 
     def test_a_new_table_has_no_ratified_commit_and_no_latest_version(self, commits):
         assert commits.ratified().commits == ()

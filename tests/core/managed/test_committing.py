@@ -1,4 +1,4 @@
-"""Commits to a catalog-managed table: staged, ratified, published; whatever fails in between, none is lost, none is doubled."""
+"""Commits to a catalog-managed table: staged, ratified, published; none is lost or duplicated, whatever fails in between."""
 
 import json
 from dataclasses import replace
@@ -28,11 +28,11 @@ PATIENCE = Backoff(tries=3, sleep=lambda _: None)
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: no handler of an error sees it."""
+    """Simulates the death of the process: no error handler catches it."""
 
 
 class Faulty:
-    """An object whose chosen calls fail; ``number`` counts the calls that change anything."""
+    """An object whose chosen calls fail; ``number`` counts the calls that change something."""
 
     def __init__(self, inner, journal, error=Killed):
         self._inner, self._journal, self._error = inner, journal, error

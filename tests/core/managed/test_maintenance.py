@@ -1,4 +1,4 @@
-"""Maintenance of a catalog-managed table: what its clients may do, and what only by permission."""
+"""Maintenance of a catalog-managed table: what clients may do, and what needs permission."""
 
 import json
 

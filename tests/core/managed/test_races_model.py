@@ -1,7 +1,7 @@
 """The model of ``tests/core/transaction/test_races_model.py`` on a catalog-managed table with two clients of one catalog.
 
-Whether and when commits are published, what answers are lost, and which client commits: every interleaving is serial, versions
-are ratified in order, and what is published says the same as what was ratified.
+Whatever commits are published at whatever time, whichever responses are lost and whichever client commits: every interleaving
+is serializable, versions are ratified in order, and published commits equal the ratified ones.
 """
 
 import pytest
@@ -30,7 +30,7 @@ MANAGED = Protocol(
 
 
 class LosingAnswers(InMemoryManagedCommits):
-    """Ratifies, and does not say so, as often as it is set to; keeps a record of what it ratified."""
+    """Ratifies, but loses the configured number of responses; records what it ratified."""
 
     def __init__(self):
         super().__init__(limit=3, permits=Maintenance)

@@ -1,4 +1,4 @@
-"""What a reader sees of a catalog-managed table: what is ratified, wherever it lies, and nothing else."""
+"""A reader of a catalog-managed table sees all ratified commits, wherever they are stored, and nothing else."""
 
 import pytest
 
@@ -143,7 +143,7 @@ def test_an_answer_with_a_version_twice_or_after_the_latest_cannot_be():
 
 
 class OvertakenCommits:
-    """A catalog whose next answer is on the way while something else happens."""
+    """A catalog during whose next response something else happens."""
 
     def __init__(self, commits):
         self._commits, self.meanwhile = commits, None

@@ -1,4 +1,4 @@
-"""Statements on catalog-managed tables: what the catalog knows the table by belongs to the place, not to the statement."""
+"""Statements on catalog-managed tables: the catalog's table id belongs to the location, not to the statement."""
 
 import json
 
@@ -23,14 +23,14 @@ OTHER = StructType((StructField("name", STRING),))
 
 @pytest.fixture
 def log():
-    """A table that its catalog knows as T."""
+    """A table with the id T in its catalog."""
     log = DeltaLog(ManagedLogStore(InMemoryLogStore(), InMemoryManagedCommits(identity={ID: "T"})))
     log.create(NewTable(schema=SCHEMA, properties={"delta.feature.catalogManaged": "supported", TIMESTAMPS: "true"}))
     return log
 
 
 def configuration(log):
-    """As a reader finds it who knows nothing of the table yet."""
+    """The configuration as a new reader sees it."""
     return dict(DeltaLog(log.store).snapshot().metadata.configuration)
 
 

@@ -1,8 +1,8 @@
 """The life of a table's log against a model of plain dictionaries.
 
-Whatever is done to it, every version that must be there reads as it was committed, and nothing is lost that one needs.
+Whatever is done to it, every version that must exist reads as it was committed, and no needed file is lost.
 
-Time passes as the clock says. Data files are names with bytes; what their rows are does not matter here.
+The test sets the clock. Data files are names with bytes; their rows do not matter here.
 """
 
 import json
@@ -25,7 +25,7 @@ from airflow_delta.core.transaction.operation import Operation
 from tests.core.fuzz.tables import z85
 
 HOUR, DAY = 3_600_000, 86_400_000
-TOMBSTONES, LOG, TRANSACTIONS = 7 * DAY, 30 * DAY, 10 * DAY  # how long they are kept
+TOMBSTONES, LOG, TRANSACTIONS = 7 * DAY, 30 * DAY, 10 * DAY  # retention of each
 FEATURES = frozenset({"deletionVectors", "domainMetadata", "inCommitTimestamp", "v2Checkpoint"})
 PROTOCOL = Protocol(
     min_reader_version=3,
@@ -44,7 +44,7 @@ class Version:
 
     Attributes:
         files: Path and file of the deletion vector (or None) of each live file.
-        until: When the next version came; None for the latest one.
+        until: Time of the next version; None for the latest one.
     """
 
     files: frozenset
@@ -90,7 +90,7 @@ class Life(RuleBasedStateMachine):
     # -- commits
 
     def committed(self, result, **changes):
-        """Takes the new version into the model."""
+        """Add the new version to the model."""
         assert result.version == len(self.versions)
         assert not result.hook_failures
         self.append(**changes)
@@ -110,7 +110,7 @@ class Life(RuleBasedStateMachine):
         domain=st.sampled_from([None, None, "d", "e"]),
     )
     def write(self, added, removed, marked, back, app, domain):
-        """Files come, come back and go, or get a deletion vector."""
+        """Add, restore and remove files, or give them a deletion vector."""
         transaction = self.log.start_transaction()
         transaction.read_whole_table()
         live = transaction.snapshot.files()
@@ -250,7 +250,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["_last_checkpoint", "crc", "compacted.json"]), garbage=st.booleans())
     def lose_a_help(self, name, garbage):
-        """What only helps readers may be gone, and a hint may be garbage."""
+        """Delete files that are only optimizations for readers, or fill ``_last_checkpoint`` with garbage."""
         paths = [file.path for file in self.store.list_from("_delta_log") if file.path.endswith(name)]
         if garbage and name == "_last_checkpoint":
             self.store.write("_delta_log/_last_checkpoint", b'{"version":')
@@ -276,7 +276,7 @@ class Life(RuleBasedStateMachine):
         return {path for key in version.files for path in key if path}
 
     def must_be_readable(self, version):
-        """Not older than the log's retention, counted from midnight, when it was replaced."""
+        """Whether the version was replaced within the log's retention, counted from midnight."""
         until = self.versions[version].until
         return until is None or until > self.now - LOG
 
@@ -328,7 +328,7 @@ def removes_time(removes):
     return times[0] if times else 0
 
 
-# The same lives in each run: what a new one finds belongs to the slow test.
+# The same examples in each run; new ones are drawn by the slow test.
 Life.TestCase.settings = settings(
     max_examples=25, stateful_step_count=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )

@@ -1,6 +1,6 @@
-"""Random walks: our core and deltalake change one table by turns, and after every step all engines see the rows of a model.
+"""Random walks: our core and deltalake change a table alternately, and after every step all engines see the model's rows.
 
-A walk that fails names its seed and its steps; ``walk`` with the same seed takes it again.
+A failing walk reports its seed and steps; ``walk`` with the same seed repeats it.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""One table that our core and deltalake change by turns, and what it must hold, in plain Python."""
+"""A table that our core and deltalake change alternately, and a model of its content in plain Python."""
 
 import datetime as dt
 import uuid
@@ -39,14 +39,14 @@ TYPES = {
     "l": pa.list_(pa.int64()),
     "m": pa.map_(pa.string(), pa.int64()),
 }
-"""The columns that the table may have; ``k`` it always has."""
+"""The columns that the table may have; it always has ``k``."""
 
 PARTITIONS = ("n", "s", "d", "day", "at", "b")
-"""Those that may partition it."""
+"""The possible partition columns."""
 
 VALUES = {
     "n": (-(2**31), 0, 7, None),
-    "s": ("a", "a b%", "é/=:", "null", None),  # deltalake takes Hive's name of the default partition for null
+    "s": ("a", "a b%", "é/=:", "null", None),  # deltalake reads Hive's name for the default partition as null
     "x": (0.5, -1e300, float("nan"), float("inf"), None),
     "d": (Decimal("1.250"), Decimal("999999999.999"), Decimal("0.000"), None),  # deltalake writes "-1.-5" into partition values
     "day": (dt.date(1969, 12, 31), dt.date(2024, 2, 29), None),
@@ -60,7 +60,7 @@ VALUES = {
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What a version must hold: columns and partition columns in order, rows as objects."""
+    """The expected content of a version: columns and partition columns in order, rows as objects."""
 
     columns: tuple
     partitions: tuple
@@ -106,7 +106,7 @@ class WalkedTable:
         return pa.table(arrays, schema=pa.schema([(name, TYPES[name]) for name in columns]))
 
     def _adds(self, rows, schema, partitions, *, data_change=True):
-        """Our data files with these rows, one or two for each partition."""
+        """Our data files with these rows, one or two per partition."""
         adds = []
         fields = [schema.find(name) for name in partitions]
 
@@ -136,7 +136,7 @@ class WalkedTable:
         }
 
     def _catch_up(self):
-        """The versions that the step made hold what the model says; deltalake and hooks may make some without rows."""
+        """Assign the model's state to the versions that the step made; deltalake and hooks may make some without new rows."""
         version = self.log.refresh().version
         self.versions += [self.state] * (version + 1 - len(self.versions))
 
@@ -183,7 +183,7 @@ class WalkedTable:
         self._overwrite(self._repartitioned())
 
     def _repartitioned(self):
-        """The same rows or others, with other partition columns and maybe another schema."""
+        """Replace the table: other partition columns, perhaps another schema, the same rows or others."""
         drawn = self._drawn_state()
         if self.rng.random() < 0.5:
             return drawn
@@ -361,7 +361,7 @@ class WalkedTable:
         self.theirs.optimize.z_order(["k"])
 
     def their_checkpoint(self):
-        """A checkpoint; not where ours in parts is: deltalake points to its own, and Delta Kernel takes either by chance."""
+        """A checkpoint, unless ours in parts exists: deltalake's hint names its own, and Delta Kernel picks either."""
         if list((self.root / "_delta_log").glob(f"{self.theirs.version():020d}.checkpoint.*.*.parquet")):
             self.their_append()
         self.theirs.create_checkpoint()
@@ -392,7 +392,7 @@ class WalkedTable:
         self._catch_up()
 
     def check(self):
-        """Every engine opens the table and sees the rows of the model, all of them and those from some key on."""
+        """Check that every engine sees the model's rows: all of them, and those from some key on."""
         least = self.rng.randint(0, self.keys)
         for wanted, where in ((self.state, None), (self._from_key(self.state, least), f"k >= {least}")):
             for name, read in self._readers().items():
@@ -425,7 +425,7 @@ class WalkedTable:
 
 
 def check_equal(table, state, reader):
-    """Raise ``AssertionError`` where a reader found other columns or rows than the model has."""
+    """Raise ``AssertionError`` if a reader found columns or rows other than the model's."""
     if set(table.column_names) != set(state.columns):
         raise AssertionError(f"{reader}: found the columns {table.column_names}, expected {state.columns}")
     found = Counter(map(repr, zip(*(table[name].to_pylist() for name in state.columns), strict=True)))

@@ -1,4 +1,4 @@
-"""A table in memory whose clock the test moves."""
+"""A table in memory with a clock that the test sets."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.core.builders import metadata, protocol, remove
 
 
 class AgedTable:
-    """A table in memory whose clock the test moves: times of files, commits and tombstones all come from it."""
+    """A table in memory with a clock that the test sets: times of files, commits and tombstones all come from it."""
 
     def __init__(self, uri="memory://aged"):
         self.now = 0

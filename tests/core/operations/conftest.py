@@ -10,7 +10,7 @@ from tests.golden_tables import TABLES
 
 @pytest.fixture
 def golden_table(tmp_path):
-    """Copies the table of this name and gives its root."""
+    """Copies the table of this name and returns its root."""
 
     def copy(name):
         return Path(shutil.copytree(TABLES / name / "table", tmp_path / name, copy_function=shutil.copyfile))

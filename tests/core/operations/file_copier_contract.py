@@ -1,4 +1,4 @@
-"""What every copier of files does, whoever does the work."""
+"""The contract of every file copier, whichever process copies."""
 
 import shutil
 
@@ -12,7 +12,7 @@ from tests.golden_tables import TABLES
 
 
 class FileCopierContract:
-    """Subclasses have the fixture ``copier``."""
+    """Subclasses define the fixture ``copier``."""
 
     @pytest.fixture
     def source(self, tmp_path):
@@ -21,12 +21,12 @@ class FileCopierContract:
 
     @pytest.fixture
     def target(self, tmp_path):
-        """Where there is nothing yet."""
+        """A path where nothing exists yet."""
         return DeltaLog.for_table(str(tmp_path / "a target"))
 
     @pytest.fixture
     def files(self, source):
-        """What is to be copied."""
+        """The files to be copied."""
         return files_to_copy(source.snapshot().files(), table=source.table_uri)
 
     def test_each_file_is_copied_once_byte_by_byte(self, copier, source, target, files):

@@ -1,4 +1,4 @@
-"""Tables of files whose bounds are cut: a program, which Arrow may end. Prints what came of them as JSON.
+"""Runs operations on tables of files with truncated bounds, as a program because Arrow may abort; prints the outcomes as JSON.
 
 Run as ``hostile_tables CASE DIRECTORY``.
 """
@@ -21,7 +21,7 @@ PARSED = {"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.write
 
 
 def cut_bounds(path, column, *, is_null=False):
-    """Write the file again: bounds of columns whose path holds this lack a byte, and parsed statistics may seem NULL."""
+    """Rewrite the file: bounds of columns with this in their path lack a byte, and parsed statistics may appear as NULL."""
     content = path.read_bytes()
     length = int.from_bytes(content[-8:-4], "little")
     file = read_struct(content[-8 - length : -8])
@@ -42,7 +42,7 @@ def statistics(log):
 
 
 def converted(root, column, **properties):
-    """A table of one file, in which the bounds of this column are cut."""
+    """A table of one file in which the bounds of this column are truncated."""
     root.mkdir()
     pq.write_table(ROWS, root / "f.parquet", store_schema=False)
     cut_bounds(root / "f.parquet", column)

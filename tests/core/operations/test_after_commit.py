@@ -1,4 +1,4 @@
-"""What follows a commit: checksums from version to version, and nothing that could fail it."""
+"""Post-commit work: checksums carried from version to version, and no failure that fails the commit."""
 
 import json
 import shutil
@@ -90,7 +90,7 @@ def test_after_a_commit_without_checksum_there_is_none_until_a_checkpoint_counts
 def test_a_commit_that_says_protocol_and_metadata_anew_does_not_count_from_nothing_where_a_checksum_is_missing():
     log = new_log()
     log.start_transaction().commit(adds=files("a", "b"), operation=WRITE)
-    log.store.delete([checksum_path(1)])  # as after a commit of a writer that leaves none
+    log.store.delete([checksum_path(1)])  # as after a commit of a writer that writes no checksums
     other = DeltaLog(log.store)
     other.alter().set_properties({"delta.enableDeletionVectors": "true"})
     assert read_checksum(log.store, 2) is None

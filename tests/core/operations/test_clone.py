@@ -46,7 +46,7 @@ def source(real_table):
 
 
 def queried(root):
-    """The rows as deltalake reads them: its query engine knows absolute paths (its datasets and duckdb's do not)."""
+    """The rows as deltalake's query engine reads them: it supports absolute paths (its datasets, and duckdb, do not)."""
     return pa.table(QueryBuilder().register("clone", DeltaTable(root)).execute("SELECT * FROM clone").read_all())
 
 
@@ -129,7 +129,7 @@ def test_a_clone_can_be_cloned(source, tmp_path):
     assert second.files()["path"].to_pylist() == first.snapshot().files()["path"].to_pylist()
 
 
-# -- where there is a table already
+# -- onto an existing table
 
 
 def test_a_table_in_the_way_is_refused_left_or_taken_over(source, tmp_path):

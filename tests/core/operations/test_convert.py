@@ -1,4 +1,4 @@
-"""A directory of Parquet files becomes a table that every reader reads, or an error shows all that does not fit."""
+"""A directory of Parquet files becomes a table for every reader, or an error lists everything that does not fit."""
 
 import datetime as dt
 import json
@@ -31,7 +31,7 @@ def write(root, path, **options):
 
 
 def rows(root):
-    """As deltalake reads them, after our reader has read the same."""
+    """The rows as deltalake reads them; checks that our reader reads the same."""
     theirs = DeltaTable(root).to_pyarrow_table()
     ours = DeltaLog.for_table(str(root)).snapshot().to_arrow(theirs.column_names).read_all()
     theirs, ours = (sorted(table.to_pylist(), key=str) for table in (theirs, ours))

@@ -1,4 +1,4 @@
-"""A deep clone owns copies of its source's files, and reads on when the source is gone."""
+"""A deep clone owns copies of its source's files, and is readable when the source is deleted."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ from tests.core.faults.killed_runs import kill_at
 from tests.golden_tables import TABLES
 
 NAMES = sorted(path.parent.name for path in TABLES.glob("*/table"))
-NOT_READ_BY_DUCKDB = {"type_widening", "empty", "variant"}  # nor does it give variants to Arrow
+NOT_READ_BY_DUCKDB = {"type_widening", "empty", "variant"}  # and duckdb cannot pass variants to Arrow
 ROOT = Path(__file__).parents[3]
 DAY = 86_400_000
 
@@ -53,7 +53,7 @@ def source(real_table):
 
 
 def rows_of(log_or_root):
-    """As this core reads them, each row as often as it is there."""
+    """The rows as our core reads them, with duplicates."""
     log = log_or_root if isinstance(log_or_root, DeltaLog) else DeltaLog.for_table(str(log_or_root))
     return Counter(map(str, log.snapshot().to_arrow().read_all().to_pylist()))
 
@@ -201,7 +201,7 @@ def test_a_table_is_cloned_to_another_kind_of_storage(source, s3):
     assert rows_of(in_memory) == expected
 
 
-# -- where there is a table already
+# -- onto an existing table
 
 
 def test_a_table_in_the_way_is_refused_left_or_replaced(source, tmp_path, duckdb_connection):
@@ -289,7 +289,7 @@ def test_a_failed_replacement_leaves_the_table_as_it_was(source, tmp_path):
 
 
 class CommitsInBetween(LocalFileCopier):
-    """Somebody else writes to the target while files are copied."""
+    """Another writer commits to the target while files are copied."""
 
     def __init__(self, write):
         self._write = write
@@ -322,14 +322,14 @@ def test_a_commit_of_somebody_else_meanwhile_is_a_conflict_and_the_copies_are_de
 
 
 def clone_in_a_process(source, target, number, count):
-    """Killed before the event of this number below the target."""
+    """Run a clone that is killed before the event with this number below the target."""
     counted = kill_at(target, number)
     DeltaLog.for_table(source).deep_clone(target, mode="replace")
     Path(count).write_text(str(counted()))
 
 
 def clone_killed_while_reading(source, target, number):
-    """Killed before the read of this number of a source's file; a file is read in many."""
+    """Run a clone that is killed before this number of reads of a source file; a file takes many reads."""
     reads = itertools.count()
     read = FileCopies._bytes
 
@@ -343,7 +343,7 @@ def clone_killed_while_reading(source, target, number):
 
 
 def run(function, *arguments):
-    """Call the function in a process of its own; gives how that ended."""
+    """Call the function in a separate process; returns how that ended."""
     given = ", ".join(repr(argument if isinstance(argument, int) else str(argument)) for argument in arguments)
     code = f"from tests.core.operations.test_deep_clone import *; {function.__name__}({given})"
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=os.environ, check=False, capture_output=True, text=True)
@@ -352,9 +352,9 @@ def run(function, *arguments):
 
 
 def check_after_kill(source, target, before):
-    """Return if the target is as before or whole, and another run succeeds and leaves what a vacuum needs to end it.
+    """Check that the target is unchanged or complete, and that another run succeeds and lets a vacuum remove the leftovers.
 
-    Gives the number of the copies that the kill left without a commit.
+    Returns the number of copied files that the kill left without a commit.
     """
     expected, log = rows_of(source.log), DeltaLog.for_table(str(target))
     found = rows_of(target) if log.exists() else None

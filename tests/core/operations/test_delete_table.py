@@ -1,4 +1,4 @@
-"""A dropped table with its files: all of them, none of anybody else's, and nothing where it is not certain."""
+"""Dropping a table with its files: all of them, none of other owners', and nothing in case of doubt."""
 
 import contextlib
 import itertools

@@ -34,7 +34,7 @@ def table(root):
 
 
 def rows(root):
-    """The rows and the statistics of the table; None where there is none."""
+    """The rows and the statistics of the table; None if there is no table."""
     log = DeltaLog.for_table(str(root))
     if not log.exists():
         return None

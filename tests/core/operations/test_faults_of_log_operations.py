@@ -1,4 +1,4 @@
-"""Wherever the storage fails: the log reads as before, and the next call finishes the work."""
+"""Whichever storage operation fails, the log reads as before, and the next call finishes the work."""
 
 import pyarrow as pa
 import pytest
@@ -83,7 +83,7 @@ def files(*paths):
 
 
 def state(log, version=None):
-    """All that a version says, whatever the order."""
+    """The full state of a version, independent of order."""
     snapshot = log.snapshot(version)
     same = {"data_change": False, "partition_values": [], "stats": None, "tags": None}
     rows, tombstones = ([{**row, **same} for row in files.to_pylist()] for files in (snapshot.files(), snapshot.tombstones()))
@@ -116,7 +116,7 @@ def test_a_failure_at_any_operation_leaves_the_state_and_the_next_call_finishes(
     log = table(protocol, days=8)
     log.checkpoint(4)
     expected = [state(log, version) for version in (5, 8)]
-    checked = []  # the files of stores; the same files say the same
+    checked = []  # contents of stores; equal files give equal states
 
     def check_states(store):
         if store._files not in checked:
@@ -130,7 +130,7 @@ def test_a_failure_at_any_operation_leaves_the_state_and_the_next_call_finishes(
         store = FaultyStore(log.store, fails_at, after=after)
         try:
             run(DeltaLog(store, clock=log.clock))
-            failed = store.left <= 0  # a failure that was stood, of a hint
+            failed = store.left <= 0  # a failure that was tolerated, of a hint
         except (OSError, CorruptLogError):
             failed = True
         store.left = -1

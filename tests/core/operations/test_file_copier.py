@@ -1,4 +1,4 @@
-"""Files copied by this process, and what is made of the answer of any copier."""
+"""Files copied by this process, and how the result of any copier is handled."""
 
 import pyarrow as pa
 import pytest

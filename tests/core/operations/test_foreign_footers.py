@@ -1,4 +1,4 @@
-"""Footers whose bounds are too short leave a column without statistics, or are a typed error: the process does not end."""
+"""Footers with truncated bounds lead to a column without statistics, or a typed error, but never abort the process."""
 
 import json
 import subprocess

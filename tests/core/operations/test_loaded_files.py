@@ -1,4 +1,4 @@
-"""What a table remembers of the files that were loaded: it counts by the commit alone, and outlives checkpoints and vacuums."""
+"""A table's record of loaded files: it takes effect with the commit, and survives checkpoints and vacuums."""
 
 import io
 

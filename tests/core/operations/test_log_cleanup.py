@@ -1,4 +1,4 @@
-"""What a cleanup of the log deletes, in which order, and that every version from the barrier on stays readable."""
+"""What a log cleanup deletes, in which order, and that every version from the barrier on stays readable."""
 
 import json
 import shutil
@@ -63,7 +63,7 @@ def test_everything_before_the_last_checkpoint_that_is_old_enough_goes():
 
     result = table.log.cleanup_log()
 
-    # today is day 45: day 15 begins the retention, so version 14 is the newest commit until then, and 12 the checkpoint
+    # today is day 45: the retention begins at day 15, so version 14 is the newest commit before it, and 12 the checkpoint
     assert result.barrier == 12
     assert table.versions() == list(range(12, 46))
     assert table.names() == {
@@ -205,7 +205,7 @@ class Killed(BaseException):
 
 
 class DyingStore(InMemoryLogStore):
-    """Dies when so many files are deleted."""
+    """Simulates the death of the process after a number of deleted files."""
 
     def __init__(self, store, deaths_after):
         super().__init__(store.table_uri, clock=store._clock)

@@ -1,4 +1,4 @@
-"""A compacted file says what its commits say together: to plain Python, to us and to engines that we did not write."""
+"""A log compaction file equals its commits reconciled, for a plain Python reader, for us and for other engines."""
 
 import json
 
@@ -208,7 +208,7 @@ def test_where_another_engine_has_compacted_all_of_them_the_range_ends_before(co
 
 
 def test_other_engines_read_what_the_compacted_file_says_and_ignore_its_mark(compacted_by_delta_rs, duckdb_connection):
-    """Which of the two files they read is their choice; so the compacted one takes the place of its commits."""
+    """Engines may read either; so the compacted file is renamed to replace its commits."""
     path = compacted_by_delta_rs
     (path / compacted_path(2, 4)).unlink()
     DeltaLog.for_table(str(path)).compact_log(2, 4)

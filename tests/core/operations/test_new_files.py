@@ -76,7 +76,7 @@ def test_hidden_files_are_not_looked_at():
         ({"max_files": 2}, ["c", "bb"]),
         ({"max_bytes": 3}, ["c", "bb"]),
         ({"max_bytes": 2}, ["c"]),
-        ({"max_bytes": 0}, ["c"]),  # at least one, or nothing would ever be loaded
+        ({"max_bytes": 0}, ["c"]),  # at least one file, or nothing would ever be loaded
         ({"max_files": 9, "max_bytes": 99}, ["c", "bb", "aaa"]),
         ({"changed_before": 1}, ["c", "bb"]),
     ],
@@ -109,7 +109,7 @@ def test_a_look_back_begins_at_the_known_files_of_its_pattern_whatever_others_ha
     "limits", [{"max_files": 2}, {"max_bytes": 14}, {"changed_before": 3}], ids=["max_files", "max_bytes", "min_age"]
 )
 def test_with_a_look_back_no_file_is_passed_by_whatever_its_time_and_the_limits(limits):
-    names_by_time = ["2026/04", "2026/01", "2026/02", "2026/03", "2026/00"]  # the writer of 00 was not done until the end
+    names_by_time = ["2026/04", "2026/01", "2026/02", "2026/03", "2026/00"]  # 00 was finished last
     folder, loaded = Folder(*names_by_time), []
     while found := names(look(folder, known(*loaded) if loaded else None, look_back=1, **limits)):
         assert found == sorted(names_by_time)[len(loaded) : len(loaded) + 2]
@@ -135,7 +135,7 @@ def test_partition_folders_are_seen():
     ("pattern", "path", "fits"),
     [
         ("*.csv", "a.csv", True),
-        ("*.csv", "d/e/a.csv", True),  # without a slash it is about the name
+        ("*.csv", "d/e/a.csv", True),  # without a slash it matches the name
         ("*.csv", "a.csv.gz", False),
         ("d/*.csv", "d/a.csv", True),
         ("d/*.csv", "d/e/a.csv", False),
@@ -159,7 +159,7 @@ def test_partition_folders_are_seen():
         ("[!-a].csv", "-.csv", False),
         ("[a-].csv", "-.csv", True),
         (r"[a\-z].csv", "m.csv", False),
-        ("d[+-9]a.csv", "d/a.csv", False),  # no set stands for the slash between folders
+        ("d[+-9]a.csv", "d/a.csv", False),  # no set matches the slash between folders
         ("d[+-9]a.csv", "d.a.csv", True),
         ("d[+-9]a.csv", "d0a.csv", True),
         ("d[.-/]a.csv", "d.a.csv", True),

@@ -1,4 +1,4 @@
-"""What keeps a version, and what is done where that cannot be known."""
+"""What protects a version, and what happens if that cannot be determined."""
 
 import json
 
@@ -252,7 +252,7 @@ def test_where_there_is_no_table_nothing_is_written():
 
 
 class MovingLog:
-    """A log to which another writer commits before every read, at most so many times."""
+    """A log to which another writer commits before each of a number of reads."""
 
     def __init__(self, table, commits):
         self._table, self._log, self._left = table, table.log, commits

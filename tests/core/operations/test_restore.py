@@ -1,4 +1,4 @@
-"""An older version comes back whole, or an error shows why it cannot; other engines check the rows."""
+"""An older version is restored completely, or an error explains why not; other engines check the rows."""
 
 import json
 import os
@@ -41,7 +41,7 @@ writes_deletion_vectors = pytest.mark.skipif(
 
 
 def three_versions(table):
-    """Version 1: the rows 0 and 1. Version 2: row 0 goes. Version 3: row 2 comes."""
+    """Version 1 has the rows 0 and 1; version 2 removes row 0; version 3 adds row 2."""
     adds = [table.add(f"p=x/{number}.parquet", number, "x") for number in range(3)]
     table.commit(adds=pa.concat_tables(adds[:2]))
     table.commit(removes=table.tombstones(adds[0]))
@@ -237,7 +237,7 @@ def test_a_version_from_when_the_table_only_took_appends_comes_back_to_one_that_
     assert table.log.snapshot().metadata.configuration["delta.appendOnly"] == "true"
 
 
-# -- what else comes back
+# -- what else is restored
 
 
 @pytest.mark.parametrize(("then", "now", "kept"), [(["a"], ["b"], ["a"]), ([], ["b"], []), (["a"], [], ["a"])])

@@ -47,7 +47,7 @@ def data_files(root):
     return {path for path in found if not path.startswith("_delta_log/")}
 
 
-# -- what goes and what stays
+# -- what is deleted and what is kept
 
 
 def test_only_old_files_that_no_version_within_the_retention_needs_go(real_table):

@@ -1,4 +1,4 @@
-"""Asks Arrow for the statistics of footers with odd ones, but not for the unreadable ones: a program, which Arrow may end."""
+"""Asks Arrow for odd statistics in footers, but not for unreadable ones; a program of its own because Arrow may abort."""
 
 import io
 from decimal import Decimal
@@ -103,7 +103,7 @@ def ask(edits, is_ordered):
     content = struct_bytes(file)
     try:
         footer = ForeignFooter.read(pa.BufferReader(content + len(content).to_bytes(4, "little") + b"PAR1"))
-    except OSError:  # Arrow raises, as it should
+    except OSError:  # Arrow raises as expected
         return
     for column in set(range(footer.metadata.num_columns)) - footer.unreadable:
         found = statistics_of(footer.metadata, column)

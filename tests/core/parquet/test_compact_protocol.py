@@ -1,4 +1,4 @@
-"""Thrift structs: what is read is written again as it was, and what is none is refused."""
+"""Thrift structs are written exactly as they were read, and invalid bytes are refused."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Random tables of random files with the statistics of various writers, and random predicates in two dialects."""
+"""Random tables of random files with statistics as various writers leave them, and random predicates in two SQL dialects."""
 
 import datetime as dt
 import json
@@ -68,7 +68,7 @@ VALUES = {
 
 @dataclass(frozen=True)
 class Sample:
-    """Files as in ``ADD_FILE``, and the rows of each."""
+    """Files (``ADD_FILE``), and the rows of each."""
 
     files: pa.Table
     rows: list[pa.Table]
@@ -104,7 +104,7 @@ def _nested(draw, value):
 
 @st.composite
 def _stats(draw, records):
-    """The statistics as one of several writers leaves them; all are true."""
+    """Correct statistics in the style of one of several writers."""
     broken = draw(st.sampled_from([None] * 8 + ["", "{", "[]", "null", '{"numRecords":"1"}', '{"minValues":5}', "{}{}"]))
     if broken is not None or draw(st.integers(0, 9)) == 0:
         return broken
@@ -138,7 +138,7 @@ def _put(target, name, value):
 
 def _bounds(values, *, nan_counts):
     numbers = [value for value in values if not (isinstance(value, float) and math.isnan(value))]
-    if nan_counts and len(numbers) < len(values):  # Spark: NaN is the greatest
+    if nan_counts and len(numbers) < len(values):  # as Spark does: NaN is the greatest value
         return (min(numbers, default=math.nan), math.nan)
     return (min(numbers), max(numbers)) if numbers else (None, None)
 
@@ -148,7 +148,7 @@ def _json(value, name, *, is_high, cuts):
         case float() if math.isnan(value) or math.isinf(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case Decimal():
-            return f"@{float(value) if name == 'wide' else value}@"  # a number, not a string; some writers make it a double
+            return f"@{float(value) if name == 'wide' else value}@"  # a JSON number; some writers write it as a double
         case dt.datetime():
             return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         case dt.date():

@@ -1,7 +1,7 @@
-"""A process of statements on a shared table: ``python -m tests.core.serial.worker ORDER``; what it read stands in its commits.
+"""A process that runs statements on a shared table: ``python -m tests.core.serial.worker ORDER``; its commits record its reads.
 
 The order is JSON: ``uri``, ``options``, ``seed``, ``writer``, ``statements``, ``go`` (a file whose creation starts the work).
-Rows are ``(p, key, value)``; the table is partitioned by ``p``. On its output the process reports the version of each commit.
+Rows are ``(p, key, value)``; the table is partitioned by ``p``. The process prints the version of each commit.
 """
 
 import io
@@ -54,7 +54,7 @@ class Worker:
                 self.statement(kind, number)
 
     def statement(self, kind, number):
-        """Again and again from the start, until no faster commit forbids it."""
+        """Retry from the start until no concurrent commit conflicts."""
         where = self.random.choice(PARTITIONS), *sorted(self.random.choices(range(KEYS), k=2))
         is_careful = self.random.random() < 0.5
         while True:
@@ -91,12 +91,12 @@ class Worker:
                 new += [] if matched else [row]
             case "delete":
                 new = [row for row in old if not matches(where, row)]
-            case _:  # a copy: what it writes depends on what it read, and nothing goes
+            case _:  # copies what it read, removes nothing
                 candidates, old, new = candidates.slice(0, 0), [], [(row[0], row[1], len(matched))]
         return self.commit(transaction, kind, where, candidates, old, new, read=matched)
 
     def read(self, transaction, where, *, is_careful):
-        """The files with rows to be changed, and these rows; recorded whole, or as the predicate and the files that matter."""
+        """The files with rows to be changed, and these rows; reads are recorded whole, or as predicate and relevant files."""
         text = f"p = '{where[0]}' AND key >= {where[1]} AND key <= {where[2]}"
         files = transaction.snapshot.files(text) if is_careful else transaction.files(text)
         holds = [any(matches(where, row) for row in self.rows(files.slice(at, 1))) for at in range(len(files))]
@@ -128,7 +128,7 @@ class Worker:
         return result.version
 
     def write(self, rows, *, data_change):
-        """One file of each partition."""
+        """Write one file per partition."""
         adds = []
         for p in sorted({row[0] for row in rows}):
             table = pa.table(

@@ -1,4 +1,4 @@
-"""What every LogStore must do."""
+"""The contract of every ``LogStore``."""
 
 import threading
 
@@ -11,7 +11,7 @@ COMMIT = "_delta_log/00000000000000000000.json"
 
 
 class LogStoreContract:
-    """Subclass it with a ``store`` fixture that gives an empty table; add nothing."""
+    """Subclass with only a ``store`` fixture that returns an empty table."""
 
     def test_second_creator_of_a_file_is_refused_and_the_first_content_stays(self, store):
         store.write_if_absent(COMMIT, b"first")

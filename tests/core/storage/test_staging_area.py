@@ -12,7 +12,7 @@ UNKNOWN = CommitStateUnknownError(table="t", version=1, txn_id="x", detail="time
 
 
 def kept(area):
-    """Leave it nothing; what the commit has, it keeps."""
+    """Do nothing: the area keeps the files of the commit."""
 
 
 def committed(area):

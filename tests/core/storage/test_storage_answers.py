@@ -1,4 +1,4 @@
-"""What the errors of the real packages mean."""
+"""How errors of the real packages are classified."""
 
 import google.auth.exceptions
 import pytest

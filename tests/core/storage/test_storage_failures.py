@@ -1,4 +1,4 @@
-"""The weather of a storage is not the content of a file."""
+"""Transient storage failures are not mistaken for damaged files."""
 
 import errno
 import io
@@ -29,7 +29,7 @@ SCHEMA = parse_schema(SCHEMA_STRING)
 AT_ONCE = Backoff(tries=3, sleep=lambda _: None)
 ROWS = 10_000
 
-# As pyarrow 25 words the answers of services.
+# Error texts of pyarrow 25 for service responses.
 BUSY = [
     "When reading information for key 'k': AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.",
     "AWS Error SERVICE_UNAVAILABLE during GetObject operation: ",
@@ -96,7 +96,7 @@ def read(store, path="f.parquet", **options):
 
 
 def failing(error, at):
-    """No error but at the reads of these numbers."""
+    """An iterator with errors at the reads with these numbers."""
     numbers = iter(range(1 << 30))
     return iter(lambda: error if next(numbers) in at else None, object())
 

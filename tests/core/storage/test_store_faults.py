@@ -1,4 +1,4 @@
-"""S3 with the answers that it gives on bad days, made by a proxy in front of moto."""
+"""S3 error responses, produced by a proxy in front of moto."""
 
 import dataclasses
 import pickle
@@ -59,7 +59,7 @@ def proven_store(bucket, pauses):
 
 @pytest.fixture
 def store(proven_store, proxy, pauses):
-    """An empty table but for one file, in a bucket that has been proven; pauses are only noted."""
+    """A table with a single file, in a bucket that was probed before; pauses are only recorded."""
     proven_store.delete([file.path for file in proven_store.list_all()])
     proven_store.write_if_absent("_delta_log/first", b"1")
     proxy.seen.clear()

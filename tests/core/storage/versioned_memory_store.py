@@ -1,4 +1,4 @@
-"""A store in memory that knows versions, as object stores do, and counts its requests."""
+"""A store in memory that has object versions, as object stores do, and counts its requests."""
 
 import hashlib
 from collections import Counter
@@ -11,12 +11,12 @@ END_BYTES = 1 << 20
 
 
 def version_of(content):
-    """Comes back with the content, as an ETag of S3 does; times are left out, as they may be the same too."""
+    """A hash of the content alone, like S3's ETag: equal content has an equal version, as times may be equal, too."""
     return hashlib.md5(content).hexdigest() if content else ""
 
 
 class VersionedMemoryStore(InMemoryLogStore):
-    """``requests`` counts them by their kind."""
+    """``requests`` counts requests by kind."""
 
     def __init__(self, table_uri="memory://versioned", **arguments):
         super().__init__(table_uri, **arguments)

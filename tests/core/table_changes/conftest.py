@@ -1,4 +1,4 @@
-"""A table in memory that is created and changed through the public methods."""
+"""A table in memory, created and changed through public methods."""
 
 import pyarrow as pa
 import pytest
@@ -21,7 +21,7 @@ def struct(**fields):
 
 
 class Table:
-    """The table, and what its latest version is."""
+    """The table and its latest version."""
 
     def __init__(self):
         self.now = 1_000_000
@@ -40,7 +40,7 @@ class Table:
         return self.log.create(NewTable(schema=schema or struct(id=LONG, s=STRING), **new), mode=mode)
 
     def append(self, *paths, **fields):
-        """A commit that adds files, of which only the log knows; it meets every requirement of the table."""
+        """Commit files that exist only in the log, and meet every requirement of the table."""
         row = {"partition_values": [], "size": 1, "modification_time": 1, "data_change": True, "stats": '{"numRecords":2}'}
         adds = pa.Table.from_pylist([{**row, "path": path, **fields} for path in paths], schema=ADD_FILE)
         snapshot = self.again().snapshot()

@@ -1,4 +1,4 @@
-"""Small tables for transactions: files are rows of columns, never real files, unless a test makes them."""
+"""Small tables for transactions: files exist only as Arrow rows, unless a test makes real ones."""
 
 import json
 
@@ -28,13 +28,13 @@ def metadata(schema_string):
 
 @pytest.fixture(scope="session")
 def flat_metadata(schema_string):
-    """The same without partitions."""
+    """Metadata of the same table without partitions."""
     return Metadata(id="6e7a", schema_string=schema_string)
 
 
 @pytest.fixture(scope="session")
 def added():
-    """Added files from ``(path, day, (min key, max key) or None for no statistics)``."""
+    """Added files from ``(path, day, (min key, max key) or None without statistics)``."""
 
     def make(*files, data_change=True):
         return pa.Table.from_pylist(
@@ -61,7 +61,7 @@ def statistics(low, high):
 
 @pytest.fixture(scope="session")
 def removed():
-    """Removed files from their paths."""
+    """Removed files, by their paths."""
 
     def make(*paths, data_change=True):
         rows = [{"path": path, "deletion_timestamp": 1, "data_change": data_change} for path in paths]

@@ -1,4 +1,4 @@
-"""Reports of many task runs, written straight into Airflow's database: running so many tasks would take hours."""
+"""Reports of many task runs, written directly into Airflow's database: running so many tasks would take hours."""
 
 import json
 import sqlite3
@@ -17,16 +17,16 @@ _COLUMNS = "dag_run_id, task_id, map_index, key, dag_id, run_id, value, timestam
 
 
 def add_dags(dag_ids):
-    """DAGs that those may see who may see any."""
+    """Add DAGs, visible to every user who may see all DAGs."""
     with create_session() as session:
         for dag_id in dag_ids:
             session.merge(DagModel(dag_id=dag_id, bundle_name="tests"))
 
 
 def add_xcoms(rows):
-    """XComs as ``(dag_id, task_id, run number, key, value, hours ago)``; Airflow keeps no run of them."""
+    """Add XComs ``(dag_id, task_id, run number, key, value, hours ago)``, without DAG runs."""
     path = conf.get("database", "sql_alchemy_conn").partition("///")[2]
-    with sqlite3.connect(path, timeout=60) as database:  # which checks no foreign keys
+    with sqlite3.connect(path, timeout=60) as database:  # without foreign key checks
         database.executemany(
             f"INSERT OR REPLACE INTO xcom ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
@@ -47,14 +47,14 @@ def add_xcoms(rows):
 
 
 def remove_xcoms():
-    """All that was added."""
+    """Remove everything that was added."""
     with sqlite3.connect(conf.get("database", "sql_alchemy_conn").partition("///")[2], timeout=60) as database:
         database.execute("DELETE FROM xcom WHERE dag_run_id >= 1000000")
     database.close()
 
 
 def report(table, version, *, dag_id="daily", task_id="load", run=0, **more):
-    """What a MERGE reports of a table."""
+    """What a MERGE reports about a table."""
     at = round((NOW - timedelta(hours=more.pop("hours", 1))).timestamp() * 1_000)
     facts = {"version": version, "files": 12, "bytes": 3_456_789, "small_files": 4, "rows": 1_000 + version}
     writer = {"dag_id": dag_id, "task_id": task_id, "run_id": f"scheduled__{run}", "map_index": -1}
@@ -76,7 +76,7 @@ def report(table, version, *, dag_id="daily", task_id="load", run=0, **more):
 
 
 def reports(*members):
-    """The value of a task's XCom."""
+    """The reports of a task as an XCom value."""
     return {"reports": list(members)}
 
 

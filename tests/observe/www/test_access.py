@@ -18,7 +18,7 @@ PAGES = ["/delta/tables", "/delta/conflicts", f"/delta/tables/{table_id(ORDERS)}
 
 @pytest.fixture(scope="module")
 def server(airflow_database):
-    """Airflow's API server with reports of two DAGs: ``sales``, and ``payroll``, which met it."""
+    """Airflow's API server with reports of two DAGs: ``sales``, and ``payroll``, which conflicted with it."""
     seeded.add_dags(["sales", "payroll"])
     of_payroll = {"dag_id": "payroll", "task_id": "pay"}
     commits = [
@@ -55,7 +55,7 @@ def client(server):
 
 @pytest.fixture(autouse=True)
 def both(monkeypatch, server):
-    """Other tests have left DAGs."""
+    """Makes only these two DAGs visible, as other tests have left DAGs."""
     monkeypatch.setattr(get_auth_manager(), "get_authorized_dag_ids", lambda **_: {"sales", "payroll"})
 
 

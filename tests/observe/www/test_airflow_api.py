@@ -1,4 +1,4 @@
-"""Airflow's API server still has what the pages use of it without being promised."""
+"""Airflow's API server still has the undocumented parts that the pages use."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Who met whom, and what it cost."""
+"""Which tasks conflicted with each other, and what it cost."""
 
 from airflow_delta.observe.report import table_id
 from airflow_delta.observe.www import conflicts as module

@@ -1,4 +1,4 @@
-"""What the pages show, and that whatever stands in a log is shown as text."""
+"""What the pages show, and that content from a log is always escaped."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is read of the reports in Airflow's database, and how much at most."""
+"""Which reports are read from Airflow's database, within limits."""
 
 import pytest
 from airflow.utils.session import create_session

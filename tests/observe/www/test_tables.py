@@ -1,4 +1,4 @@
-"""What the list of tables and the page of one table make of reports, and how plots are drawn."""
+"""How the list of tables and the page of a table use reports, and how charts are drawn."""
 
 import re
 

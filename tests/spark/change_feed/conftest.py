@@ -1,4 +1,4 @@
-"""Tables that record their changes, statements on them, and the feed as a model and three readers return it."""
+"""Tables with a change data feed, statements on them, and the feed according to a model and three readers."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ FEED = ("id", "p", "v", "_change_type")
 
 
 class RecordedTable:
-    """Rows with a unique ``id``; every statement is followed by its changes."""
+    """A table of rows with a unique ``id``, whose changes are checked after every statement."""
 
     def __init__(self, spark, uri, *, properties=None, partitioned=False):
         self.spark, self.uri, self.log = spark, uri, DeltaLog.for_table(uri)
@@ -52,13 +52,13 @@ class RecordedTable:
         return {row["id"]: (row["id"], row["p"], row["v"]) for row in snapshot.to_arrow().read_all().to_pylist()}
 
     def change_files(self, version=None):
-        """Partition values of the change files of a commit."""
+        """Partition values of the change data files of a commit."""
         version = self.log.refresh().version if version is None else version
         lines = (self.log.store.read(f"_delta_log/{version:020}.json")).decode().splitlines()
         return [line for line in lines if line.startswith('{"cdc"')]
 
     def modelled(self, version):
-        """What changed, by a comparison of the rows before and after."""
+        """The changes, from a comparison of the rows before and after."""
         before, after = self.rows(version - 1), self.rows(version)
         changes = Counter()
         for key in before.keys() | after.keys():
@@ -83,7 +83,7 @@ class RecordedTable:
         return _counted(pa.table(feed).select(FEED).to_pylist())
 
     def check(self, *readers):
-        """The changes of the last commit, on which all readers agree."""
+        """The changes of the last commit; fails unless all readers agree."""
         version = self.log.refresh().version
         expected = self.modelled(version)
         for reader in (self.by_core, *readers):
@@ -97,7 +97,7 @@ def _counted(rows):
 
 @pytest.fixture
 def recorded(spark, table):
-    """Make a table: ``recorded(properties, partitioned=...)``."""
+    """Makes a table: ``recorded(properties, partitioned=...)``."""
 
     def make(properties=None, *, partitioned=False, uri=table):
         return RecordedTable(spark, uri, properties=properties, partitioned=partitioned)

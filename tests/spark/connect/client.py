@@ -1,6 +1,6 @@
-"""A process as on a machine with pyspark-client alone: every statement over Spark Connect, what came of it as JSON.
+"""Runs every statement over Spark Connect in a process as on a machine with only pyspark-client; prints the results as JSON.
 
-Python finds none of the modules that only pyspark has, and no Java.
+Modules that only pyspark has, and Java, are hidden.
 """
 
 import json
@@ -11,7 +11,7 @@ CLASSIC = ("py4j", "pyspark.core", "pyspark.sql.classic", "pyspark.context", "py
 
 
 class NotInstalled(MetaPathFinder):
-    """Says that the modules of classic Spark are not there."""
+    """An import hook that hides the modules of classic Spark."""
 
     def find_spec(self, name, path=None, target=None):
         if any(name == module or name.startswith(f"{module}.") for module in CLASSIC):
@@ -38,7 +38,7 @@ def rows(frame):
 
 
 def every_statement(spark, place):
-    """By statement, what it left in the table or answered."""
+    """For every statement, what it left in the table or returned."""
     found = {}
 
     def table():
@@ -60,7 +60,7 @@ def every_statement(spark, place):
     merge = table().alias("birds").merge(source, F.col("birds.id") == F.col("news.id"))
     merge = merge.whenMatchedUpdate(F.col("news.id") > 1, {"name": F.upper(F.col("news.name"))})
     merge = merge.whenNotMatchedInsert(values={"id": "news.id", "name": "news.name"})
-    here, small_work.MOST_BYTES = small_work.MOST_BYTES, -1  # as if it were large, by Python workers
+    here, small_work.MOST_BYTES = small_work.MOST_BYTES, -1  # as if the work were large: by Python workers
     note("merge result", rows(merge.whenNotMatchedBySourceDelete(F.col("birds.name") == "swan").execute()))
     small_work.MOST_BYTES = here
     note("merge")
@@ -88,7 +88,7 @@ def every_statement(spark, place):
 
 
 def workers_code(spark):
-    """The folder or archive in which a worker finds this package."""
+    """The folder or archive from which a worker imports this package."""
 
     def look(batches):
         import pyarrow as pa  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What a statement over Spark Connect finds in the text of a plan."""
+"""The table reads that a statement over Spark Connect finds in the text of a plan."""
 
 import json
 from types import SimpleNamespace

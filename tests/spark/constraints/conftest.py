@@ -1,4 +1,4 @@
-"""Tables with constraints on their rows: made here by the core, or by Delta-Spark."""
+"""Tables with constraints on their rows, made by our core or by Delta-Spark."""
 
 import shutil
 
@@ -15,7 +15,7 @@ from tests.golden_tables import TABLES
 
 @pytest.fixture
 def by_delta_spark(table):
-    """Copy the table of this name that Delta-Spark wrote."""
+    """Copies the table of this name that Delta-Spark wrote."""
 
     def copy(name):
         shutil.copytree(TABLES / name / "table", table, copy_function=shutil.copyfile)
@@ -25,7 +25,7 @@ def by_delta_spark(table):
 
 @pytest.fixture
 def create(table):
-    """Make the table from its columns in DDL."""
+    """Makes the table from its columns in DDL."""
 
     def make(columns, *, partition_by=(), constraints=None, properties=None):
         new = NewTable(
@@ -42,7 +42,7 @@ def create(table):
 
 @pytest.fixture
 def change(spark, table):
-    """UPDATE the table."""
+    """Runs an UPDATE of the table."""
 
     def run(where=None, **statement):
         return update(spark, DeltaLog.for_table(table), UpdateStatement(table=table, where=where, **statement))
@@ -52,7 +52,7 @@ def change(spark, table):
 
 @pytest.fixture
 def put_together(spark, table):
-    """MERGE the rows of a query into the table, by ``id`` by default."""
+    """Merges the rows of a query into the table, by ``id`` by default."""
 
     def run(source, *, on="target.id = source.id", **statement):
         statement = MergeStatement(table=table, source=SqlSource(source), on=on, **statement)
@@ -63,7 +63,7 @@ def put_together(spark, table):
 
 @pytest.fixture
 def column(table):
-    """Metadata of a column as the log has it now."""
+    """Current metadata of a column in the log."""
 
     def read(name):
         return dict(DeltaLog.for_table(table).snapshot().schema.find(name).metadata)

@@ -1,4 +1,4 @@
-"""What a column's metadata says of its numbers: a stranger wrote it."""
+"""Identity settings in a column's metadata, which are untrusted."""
 
 import pytest
 

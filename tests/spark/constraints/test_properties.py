@@ -65,7 +65,7 @@ NEW_VALUES = st.sampled_from(["a + 1", "NULL", "-a", "2"])
 
 
 def query(values):
-    """The rows as their source has them: less the generated column."""
+    """The rows as in their source, without the generated column."""
     lines = enumerate(values)
     return " UNION ALL ".join(
         f"SELECT {n}L AS id, CAST({a} AS INT) AS a, {b} AS b, {s} AS s, {p} AS p" for n, (a, b, s, p) in lines
@@ -73,7 +73,7 @@ def query(values):
 
 
 def whole(values, partitioned):
-    """The rows as the table has them. An empty text in a partition column is NULL, and only there."""
+    """The rows as in the table. Only in a partition column, an empty text is NULL."""
     p = "NULLIF(p, '') AS p" if partitioned else "p"
     return f"SELECT id, a, b, s, CAST(a + b AS DOUBLE) AS total, {p} FROM ({query(values)})"
 

@@ -1,4 +1,4 @@
-"""A session that knows ``format("delta")``."""
+"""A session in which ``format("delta")`` is registered."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""``delta_reader``: what stands where ``spark.read`` stood."""
+"""``delta_reader``, the replacement of ``spark.read``."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The Python surface of delta-spark 4.4, beside ours: every method by its name, with its arguments in their order."""
+"""The Python API of delta-spark 4.4 compared with ours: every method by name, with its arguments in order."""
 
 import inspect
 from pathlib import Path

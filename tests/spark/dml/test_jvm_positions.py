@@ -21,7 +21,7 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 @pytest.fixture
 def for_jvm(monkeypatch):
-    """However little is to be read."""
+    """Make Spark's own reader find positions, however little is read."""
     monkeypatch.setattr(module, "_LEAST_BYTES", 0)
 
 

@@ -1,4 +1,4 @@
-"""What reaches each worker once: bytes, and files that are looked up by their numbers."""
+"""Data sent to each worker once: bytes, and files that are looked up by number."""
 
 import pickle
 from collections import Counter

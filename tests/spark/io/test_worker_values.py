@@ -1,4 +1,4 @@
-"""What Python workers do around our functions."""
+"""Worker set-up and error handling around our functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and statements that hypothesis picks: what is hard about values, files and features, in every combination."""
+"""Hypothesis strategies for tables and statements: difficult values, files and features in every combination."""
 
 import datetime as dt
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
         ("k", pa.int64()),
     ]
 )
-"""``k`` makes rows distinct where the table tracks its rows, and is 0 elsewhere, so that rows repeat."""
+"""``k`` makes rows distinct in tables with row tracking; elsewhere it is 0, so that rows repeat."""
 
 PARTITIONS = ["a", "b c/d=%41+é:'", "__HIVE_DEFAULT_PARTITION", None]
 DAYS = ["0001-01-01", "1500-02-28", "1582-10-04", "1890-01-01", "2024-02-29"]
@@ -105,7 +105,7 @@ MATCHES = [
 
 @dataclass(frozen=True, kw_only=True)
 class TableKind:
-    """How a table is made, and what it has switched on.
+    """How a table is made, and which features it has.
 
     Attributes:
         maker: ``spark`` (our write), ``deltalake``, or ``int96``: Parquet files of plain Spark, converted.
@@ -167,12 +167,12 @@ kinds = st.builds(
     deletion_vectors=st.booleans(),
     tracking=st.booleans(),
     feed=st.booleans(),
-).filter(lambda kind: kind.mapping != "id" or kind.maker == "spark")  # a table that is there cannot be mapped by id
+).filter(lambda kind: kind.mapping != "id" or kind.maker == "spark")  # an existing table cannot be mapped by id
 
 
 @st.composite
 def clauses(draw):
-    """Clauses of a merge; behind one without a condition comes none of its kind."""
+    """Clauses of a merge; a clause without a condition is the last of its kind."""
     found = []
     chosen = draw(st.lists(st.sampled_from(["update", "delete", "insert", "old update", "old delete"]), min_size=1, max_size=4))
     closed = set()

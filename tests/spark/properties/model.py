@@ -1,4 +1,4 @@
-"""What a table must hold after statements, as duckdb computes it from the same rows."""
+"""The expected rows of a table after statements, computed by duckdb from the same input."""
 
 from collections import Counter
 
@@ -23,7 +23,7 @@ _WHEN = {
 
 
 def counted(table):
-    """The rows as a multiset; NaN equals itself, and 0.0 is not -0.0."""
+    """The rows as a multiset; NaN equals itself, and 0.0 differs from -0.0."""
     table = table.select(SCHEMA.names).cast(SCHEMA)
     return Counter(tuple(map(repr, row.values())) for row in table.to_pylist())
 
@@ -39,11 +39,11 @@ class Model:
         connection.execute("CREATE OR REPLACE TABLE target AS SELECT * FROM given")
 
     def rows(self):
-        """The rows, as ``counted`` gives them."""
+        """The rows, as returned by ``counted``."""
         return counted(self._connection.table("target").to_arrow_table())
 
     def run(self, step, given):
-        """Run a statement whose rows (or source) are given as Arrow."""
+        """Run a statement whose rows (or source) are an Arrow table."""
         self._connection.register("given", given)
         self._connection.execute("CREATE OR REPLACE TABLE source AS SELECT * FROM given")
         for statement in self._statements(step):
@@ -85,7 +85,7 @@ def _clause(clause):
 
 
 def _assigned(values):
-    """Assignments as duckdb takes them: to whole columns."""
+    """Assignments in the form that duckdb accepts: to whole columns."""
     columns, members = {}, {}
     for name, value in values.items():
         column, *path = name.split(".")
@@ -98,7 +98,7 @@ def _assigned(values):
 
 
 def _struct(kind, place, given, path=()):
-    """The struct at a place with other members; NULL becomes a struct of NULLs first."""
+    """The struct at a path with members replaced; a NULL struct first becomes a struct of NULLs."""
     values = {}
     for member in kind:
         inner, here = (*path, member.name), f"{place}.{member.name}"

@@ -1,4 +1,4 @@
-"""What can be verified of any table: the rows that others read, and whether statistics, changes and row ids are true."""
+"""Checks for any table: the rows that other engines read, and correct statistics, changes and row ids."""
 
 import datetime as dt
 import json
@@ -20,7 +20,7 @@ from tests.spark.properties.model import counted
 
 
 def read_by_others(table, connection, snapshot, converted=frozenset()):
-    """The rows as duckdb and deltalake read them, where they can; ``converted`` files hold times as INT96."""
+    """The rows as duckdb and deltalake read them, if they can; ``converted`` files have INT96 timestamps."""
     found = {}
     if snapshot.partition_columns and snapshot.column_mapping is not MappingMode.NONE:
         event("duckdb is not compared: it finds no partition values by physical names, also in Spark's own tables")
@@ -35,7 +35,7 @@ def read_by_others(table, connection, snapshot, converted=frozenset()):
 
 
 def check_statistics(table, snapshot, foreign=frozenset()):
-    """Compare the statistics of every live file with the values in it; ``foreign`` files were written by others."""
+    """Compare the statistics of every live file with its values; ``foreign`` files were written by other engines."""
     names = {physical_name(field): field.name for field in snapshot.schema.fields}
     files = snapshot.files().to_pylist()
     assert len(files) == len({file["path"] for file in files})
@@ -56,12 +56,12 @@ def check_statistics(table, snapshot, foreign=frozenset()):
             column = rows[physical]
             given = [stats[kind].get(physical) for kind in ("nullCount", "minValues", "maxValues")]
             _check_column(name, column, *given)
-            if name in ("id", "d", "k") and column.null_count < len(column):  # INT96 has none in footers
+            if name in ("id", "d", "k") and column.null_count < len(column):  # footers have none for INT96
                 assert None not in given, (name, stats)
 
 
 def _check_column(name, column, nulls, low, high):
-    """The statistics of a column, or of all leaves of a struct; lists and maps have a count of NULLs alone."""
+    """Check the statistics of a column, or of all leaves of a struct; lists and maps have only a NULL count."""
     if pa.types.is_struct(column.type):
         for member in column.type:
             given = [None if known is None else known.get(member.name) for known in (nulls, low, high)]
@@ -81,7 +81,7 @@ def _check_bounds(name, values, low, high):
     if values and low is not None:
         assert _bound(low, values[0]) <= min(values), name
     if values and high is not None:
-        # A time is stored in milliseconds; readers add one to an upper bound, or it is rounded up.
+        # Timestamps have milliseconds in statistics; readers add one to an upper bound, or it is rounded up.
         slack = dt.timedelta(milliseconds=1) if isinstance(values[0], dt.datetime) else None
         bound = _bound(high, values[0])
         assert max(values) <= (bound if slack is None else bound + slack), name
@@ -106,7 +106,7 @@ def _bound(bound, value):
 
 
 def check_changes(log, before, after, first):
-    """The change feed from version ``first`` on turns the rows before into the rows after."""
+    """Check that the change feed from version ``first`` on turns the rows before it into the current ones."""
     latest = log.refresh().version
     if latest < first:
         assert before == after
@@ -121,7 +121,7 @@ def check_changes(log, before, after, first):
 
 
 def row_ids(snapshot):
-    """The id of each row by its ``k``; all ids are there, and none twice."""
+    """The row id by ``k``; fails if an id is missing or occurs twice."""
     rows = snapshot.to_arrow(with_row_ids=True).read_all()
     ids = rows["__row_id"].to_pylist()
     assert None not in ids

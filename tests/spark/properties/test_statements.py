@@ -105,7 +105,7 @@ class World:
                 optimize(self.spark, self.log, OptimizeStatement(table=self.table, z_order_by=z_order_by))
 
     def check(self):
-        """Everybody reads the model's rows, and the statistics are true."""
+        """Check that all readers return the model's rows, and that the statistics are correct."""
         expected, snapshot = self.model.rows(), self.log.snapshot()
         assert counted(snapshot.to_arrow().read_all()) == expected
         assert counted(read_table(self.spark, snapshot).toArrow()) == expected

@@ -1,4 +1,4 @@
-"""The one way from existing files to new ones."""
+"""Rewriting existing files as new ones."""
 
 import datetime as dt
 from pathlib import Path

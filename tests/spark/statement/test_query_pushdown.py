@@ -1,4 +1,4 @@
-"""What a query needs of the tables behind its views: never less than it takes from them, whatever its shape."""
+"""Columns and conditions that a query needs from the tables behind its views: never less than it uses, in any shape."""
 
 import datetime as dt
 from decimal import Decimal
@@ -141,7 +141,7 @@ SAME_ROWS = [
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
-    """Small tables count as large ones."""
+    """Treat small tables as large ones."""
     monkeypatch.setattr(query, "_LARGE_BYTES", 0)
 
 

@@ -1,4 +1,4 @@
-"""Tables on moto's S3 server, read by independent readers."""
+"""Tables on moto's S3 server, with independent readers."""
 
 import pytest
 from deltalake import DeltaTable
@@ -10,7 +10,7 @@ from tests.core.object_stores import moto_server, s3  # noqa: F401 - fixtures
 
 
 class S3Table:
-    """A table in a bucket of its own, reached with options of its own."""
+    """A table in its own bucket, with its storage options."""
 
     def __init__(self, spark, store, name="lake/a table"):
         self.spark, self.store, self.uri = spark, store, f"{store.uri}/{name}"
@@ -23,7 +23,7 @@ class S3Table:
         return write(self.spark, self.log, WriteStatement(table=self.uri, source=SqlSource(query), **statement))
 
     def by_deltalake(self, *columns, order="id"):
-        """The rows as deltalake reads them; of a table without deletion vectors."""
+        """The rows as deltalake reads them; the table must not have deletion vectors."""
         found = DeltaTable(self.uri, storage_options=self.store.other_options).to_pyarrow_table()
         return rows_of(found, columns, order)
 
@@ -31,7 +31,7 @@ class S3Table:
         return rows_of(self.log.snapshot().to_arrow().read_all(), columns, order)
 
     def files(self):
-        """Every object below the table, but for its log, relative to it."""
+        """Every object below the table except its log, as relative paths."""
         return sorted(file.path for file in self.log.store.list_all() if not file.path.startswith("_delta_log/"))
 
     def live(self):

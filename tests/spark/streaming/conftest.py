@@ -1,4 +1,4 @@
-"""Streams that run to the end of what there is, batch by batch."""
+"""Streams that run until all available data is processed, batch by batch."""
 
 import pickle
 
@@ -15,7 +15,7 @@ def batches_file(tmp_path):
 
 @pytest.fixture
 def keep(batches_file):
-    """A function for ``foreachBatch``: keeps the rows in a file, as it runs in a process of the server over Spark Connect."""
+    """A function for ``foreachBatch`` that stores the rows in a file: over Spark Connect it runs in a process of the server."""
 
     def append(frame, number, columns="*"):
         rows = sorted(tuple(row) for row in frame.selectExpr(columns).collect())
@@ -27,7 +27,7 @@ def keep(batches_file):
 
 @pytest.fixture
 def kept(batches_file):
-    """What was kept: number and rows of each batch, in the order of the calls."""
+    """Number and rows of each stored batch, in the order of the calls."""
 
     def read():
         found = []
@@ -42,7 +42,7 @@ def kept(batches_file):
 
 @pytest.fixture
 def stream(spark, table, tmp_path, keep, kept):
-    """Run a stream over all that is there now, and return the rows of each batch, by the batch's number."""
+    """Run a stream over all data available now; returns the rows by batch number."""
 
     def run(*, checkpoint="checkpoint", columns="*", **options):
         before = len(kept())

@@ -1,4 +1,4 @@
-"""A reader for tables with features that deltalake does not read, and a way to commit during a write."""
+"""A reader for tables with features that deltalake cannot read, and a way to commit during a write."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def latest(table):
 
 @pytest.fixture
 def during_staging(monkeypatch):
-    """Run something between a write's reading of the table and its commit."""
+    """Runs a function between a write's read of the table and its commit."""
 
     def arrange(action):
         def once(self):

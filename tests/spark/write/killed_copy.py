@@ -1,6 +1,6 @@
-"""A load that is killed, in a process of its own: ``python -m tests.spark.write.killed_copy TABLE FOLDER python|java RUN``.
+"""A COPY INTO in a process that is killed: ``python -m tests.spark.write.killed_copy TABLE FOLDER python|java RUN``.
 
-It dies (or its JVM does) as soon as Spark has begun to write a file.
+The Python process, or its JVM, is killed as soon as Spark has begun to write a file.
 """
 
 import json

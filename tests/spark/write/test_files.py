@@ -1,4 +1,4 @@
-"""What the files of a write are like, where the table's properties say it."""
+"""Files of a write follow the table's properties."""
 
 from pathlib import Path
 

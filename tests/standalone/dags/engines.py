@@ -1,4 +1,4 @@
-"""Each engine in a DAG: what Spark does, with a sensor that waits in the triggerer; and what the worker does without a JVM."""
+"""One DAG per engine: Spark, with a sensor that waits in the triggerer; and the worker, without a JVM."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from airflow_delta.sensors import DeltaCommitSensor
 
 NUMBERS, EVEN, COPY, PLAIN, MADE = (f"{os.environ['TABLES']}/{name}" for name in ("numbers", "even", "copy", "plain", "made"))
 START = pendulum.datetime(2013, 1, 1)
-PATIENT = {"retries": 3, "retry_delay": timedelta(seconds=2)}  # SQLite is locked now and then
+PATIENT = {"retries": 3, "retry_delay": timedelta(seconds=2)}  # SQLite is sometimes locked
 
 with DAG("by_spark", schedule=None, start_date=START, tags=["delta"], default_args=PATIENT):
     written = DeltaWriteOperator(

@@ -1,4 +1,4 @@
-"""What runs while processes are killed: a Spark job that appends 100 rows, a watched table, and a sensor in the triggerer."""
+"""DAGs that run while processes are killed: a Spark job that appends 100 rows, a watched table, a deferred sensor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with DAG("waiting", schedule=None, start_date=START, default_args=PATIENT):
     DeltaCommitSensor(task_id="wait", table=f"{ROOT}/burst", min_version=20, deferrable=True, poke_interval=1, timeout=900)
 
 watched = delta_asset("burst", f"{ROOT}/burst", watch=True, start="earliest", poll_interval=0.5)
-# Airflow begins to watch when it reads the file of a DAG that is not paused: this one never is.
+# Airflow begins to watch when it parses the file of an unpaused DAG: this one is never paused.
 with DAG("watched", schedule=watched, start_date=START, is_paused_upon_creation=False):
-    # From whichever event it was started: what is new to it is what it finds itself.
+    # Whichever event started the run, the task itself finds out what is new to it.
     DeltaCommitSensor(task_id="look", table=f"{ROOT}/burst", min_version=0)

@@ -1,7 +1,7 @@
-"""The flights of a day as in ``flights_daily``, made so that days may run in parallel and in any order.
+"""The daily flights pipeline of ``flights_daily``, changed so that days can run in parallel and in any order.
 
-Silver keeps the flights that never departed, without times. So a schedule that comes late meets them and brings nothing back,
-the merges of two neighboring days commute, and the one that loses the race for the partition they share does its work again.
+Silver keeps flights that never departed, without times. So a schedule that arrives late matches them and restores nothing, the
+merges of two consecutive days commute, and the one that loses the race for their common partition runs again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ with DAG(
         partition_by=["feed_date"],
         **small,
     )
-    # The first runs race for it; those that come second find it there.
+    # The first runs race to create it; the losers find it created.
     silver_table = DeltaCreateOperator(
         task_id="silver_table",
         table=FLIGHTS,

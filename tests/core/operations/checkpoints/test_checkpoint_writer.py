@@ -1,4 +1,4 @@
-"""A checkpoint says all that the commits before it said: to us, and to engines that we did not write."""
+"""A checkpoint has the full state of the commits before it, for us and for other engines."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ NOW = 1_700_000_000_000
 
 
 def only_the_checkpoint(source, target, version):
-    """A copy of the table in which nothing but the checkpoint can show of earlier versions."""
+    """A copy of the table in which only the checkpoint holds the state of earlier versions."""
     shutil.copytree(source, target)
     for path in (target / "_delta_log").iterdir():
         if path.name.startswith("0") and path.name[:20] < f"{version:020d}":
@@ -42,7 +42,7 @@ def in_memory(schema_string='{"type":"struct","fields":[]}', *, protocol=None, *
 
 
 def reopened(log, version):
-    """The table as the checkpoint alone shows it."""
+    """The table as read from the checkpoint alone."""
     log.store.delete([commit_path(commit_version) for commit_version in range(version)])
     return DeltaLog(log.store, clock=log.clock).snapshot(version)
 

@@ -12,12 +12,12 @@ from tests.golden_tables import TABLES
 SIDECARS = "_delta_log/_sidecars/*.parquet"
 
 NOT_IN_THE_PROTOCOL = ("maxRowIndex", "amtPassthrough", "backReference", "sidecarType")
-"""Delta Spark's own, each below a column of the protocol; its readers do without (its own sidecars have only the first)."""
+"""Additional columns of Delta Spark, which its readers do not require (its own sidecars have only the first)."""
 ONLY_WHERE_ASKED_FOR = ("stats_parsed", "partitionValues_parsed")
 
 
 def leaves(path):
-    """For each leaf how often it may be null or repeated: what distinguishes optional from required."""
+    """Definition and repetition level of each leaf, which distinguish optional from required."""
     schema = pq.ParquetFile(path).schema
     columns = (schema.column(index) for index in range(len(schema)))
     return {column.path: (column.max_definition_level, column.max_repetition_level) for column in columns}

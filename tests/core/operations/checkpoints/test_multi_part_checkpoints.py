@@ -1,4 +1,4 @@
-"""Checkpoints in parts: spread as Spark spreads them, whole or not at all."""
+"""Multi-part checkpoints: distributed over parts as Spark does, and complete or absent."""
 
 import shutil
 
@@ -21,7 +21,7 @@ MASK = 0xFFFFFFFF
 
 
 def plain_hash(data, seed):
-    """Murmur3 as Spark has it, byte by byte."""
+    """Spark's variant of Murmur3, byte by byte."""
 
     def mixed(h1, k1):
         k1 = k1 * 0xCC9E2D51 & MASK
@@ -118,7 +118,7 @@ def test_a_version_with_checkpoints_of_both_kinds_is_opened_by_every_engine(real
         table.commit(adds=table.add(f"f{number}.parquet", number, "x"))
     for kind in kinds:
         table.log.checkpoint(kind=CheckpointKind(kind))
-    for _ in range(20):  # Delta Kernel takes either, by chance
+    for _ in range(20):  # Delta Kernel picks either at random
         assert duckdb_connection.sql(f"SELECT n FROM delta_scan('{table.root}') ORDER BY n").fetchall() == [(0,), (1,), (2,)]
     assert DeltaTable(table.root).version() == DeltaLog.for_table(str(table.root)).refresh().version == 3
     table.commit(adds=table.add("f3.parquet", 3, "x"))

@@ -1,4 +1,4 @@
-"""Typed columns beside the texts: checked against checkpoints of Delta-Spark, and by other engines as readers."""
+"""Typed columns in addition to JSON: checked against checkpoints of Delta-Spark, and read by other engines."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A table whose Iceberg metadata is written after each commit, and Iceberg's readers: pyiceberg and duckdb."""
+"""A table whose Iceberg metadata is written after each commit, and the Iceberg readers pyiceberg and duckdb."""
 
 import pytest
 from pyiceberg.table import StaticTable
@@ -14,7 +14,7 @@ def duckdb_iceberg():
 
 
 class UniformTable(IcebergTable):
-    """The table, and what Iceberg's readers see of it."""
+    """The table, and what Iceberg readers see of it."""
 
     duckdb = None
 
@@ -30,7 +30,7 @@ class UniformTable(IcebergTable):
         return found.to_pylist()
 
     def check(self):
-        """Return if all see the same rows; gives their ids."""
+        """Check that all readers see the same rows; returns their ids."""
         rows = sorted(self.snapshot.to_arrow().read_all().to_pylist(), key=lambda row: row["id"])
         assert self.by_pyiceberg() == rows
         assert self.by_duckdb() == rows
@@ -40,7 +40,7 @@ class UniformTable(IcebergTable):
 
 @pytest.fixture
 def make(tmp_path, duckdb_iceberg):
-    """A new table with these columns (DDL), in a folder of its own."""
+    """Make a table with these columns (DDL), in a folder of its own."""
 
     def new(columns="id long, v string", name="a table", **options):
         table = UniformTable(tmp_path / name, columns, **{**UNIFORM, V2: "true", **options})

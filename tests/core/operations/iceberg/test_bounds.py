@@ -1,4 +1,4 @@
-"""Bounds of columns: Iceberg's readers open only the files that a filter leaves, and never miss or invent a row."""
+"""Column bounds: Iceberg readers open only the files that a filter leaves, and never return wrong rows."""
 
 import datetime as dt
 import json

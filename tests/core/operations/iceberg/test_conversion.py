@@ -1,4 +1,4 @@
-"""Iceberg's metadata after each commit: what Iceberg's readers see, and what becomes of lost, late and failing conversions."""
+"""Iceberg metadata after each commit: what Iceberg readers see, and how lost, late and failing conversions are handled."""
 
 import datetime as dt
 import shutil
@@ -210,7 +210,7 @@ def test_a_writer_that_loses_the_number_to_another_converts_what_is_left(make, m
     def lose_once(store, path, content):
         if path == "metadata/v3.metadata.json" and not taken:
             taken.append(path)
-            table.append({"id": 3, "v": "c"})  # of which the conversion makes up for this one's
+            table.append({"id": 3, "v": "c"})  # whose conversion includes the version of this one
         return write(store, path, content)
 
     monkeypatch.setattr(LocalLogStore, "write_if_absent", lose_once)
@@ -273,7 +273,7 @@ def test_nothing_is_written_for_a_table_that_does_not_ask_for_it(make):
     assert metadata_files(table) == before
 
 
-# -- strangers and age
+# -- foreign files and age
 
 
 def test_a_table_that_was_moved_is_named_anew(make, tmp_path):

@@ -1,4 +1,4 @@
-"""Iceberg's metadata after races, kills, lost answers and forgeries: later versions stay last, and nothing leads elsewhere."""
+"""Iceberg metadata after races, kills, lost responses and forgeries: the latest version wins, no path leads outside."""
 
 import io
 import json
@@ -130,7 +130,7 @@ def test_of_many_writers_at_once_the_last_version_is_the_one_that_readers_see(ma
     for thread in threads:
         thread.join()
     assert len(results) == 24
-    if any(result.hook_failures for result in results):  # one that lost the number five times; the next commit makes up for it
+    if any(result.hook_failures for result in results):  # lost the number five times; the next commit catches up
         assert {failure.split(":")[0] for result in results for failure in result.hook_failures} == {"IcebergConversionError"}
     table.append({"id": 99, "v": "y"})
     assert table.check() == [*(number * 10 + turn for number in range(4) for turn in range(6)), 99]
@@ -233,12 +233,12 @@ def test_what_the_log_has_lost_is_named_anew_in_the_same_table_with_its_history(
     assert table.append({"id": 4, "v": "c"}).after_commit["iceberg"]["is_from_scratch"] is True
     after = table.iceberg.metadata
     assert (after.table_uuid, after.last_sequence_number) == (before.table_uuid, before.last_sequence_number + 1)
-    assert table.iceberg.current_snapshot().summary.operation.value == "overwrite"  # not new rows for who follows appends
+    assert table.iceberg.current_snapshot().summary.operation.value == "overwrite"  # not new rows for incremental readers
     assert table.by_pyiceberg(snapshot_id=before.current_snapshot_id) == [{"id": 1, "v": "a"}]
     assert table.check() == [2, 3, 4]
 
 
-# -- strangers
+# -- foreign files
 
 
 @pytest.mark.parametrize(

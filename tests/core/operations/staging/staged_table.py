@@ -1,4 +1,4 @@
-"""A table into which commits are staged, what others see of it, and what its documents hold."""
+"""A table with staged commits, what other readers see of it, and the content of its staging documents."""
 
 import json
 
@@ -19,7 +19,7 @@ AREA = "write-" + "0" * 32
 
 
 class Table:
-    """A table of ``n`` and ``p`` on disk, whose clock the test may move."""
+    """A table of ``n`` and ``p`` on disk, with a clock that the test may set."""
 
     def __init__(self, root, **configuration):
         self.root, self.later = root, 0
@@ -59,7 +59,7 @@ class Table:
         return transaction.commit(adds=self.file(name, *numbers), operation=WRITE, **arguments)
 
     def stage_replacement(self, where, *numbers, token=None):
-        """As an overwrite of the rows that satisfy ``where``."""
+        """Stage an overwrite of the rows that match ``where``."""
         log = self.log
         transaction = log.staging(token).start_transaction()
         files = transaction.files(where)
@@ -79,7 +79,7 @@ def seen_by_others(table):
 
 
 def lose_versions(table, *versions):
-    """As a log cleanup behind the checkpoint, which takes checksums, too."""
+    """Delete commits and checksums before the checkpoint, as a log cleanup does."""
     for version in versions:
         (table.root / f"_delta_log/{version:020d}.json").unlink()
         (table.root / f"_delta_log/{version:020d}.crc").unlink()
@@ -90,7 +90,7 @@ def document(table, handle):
 
 
 def rewritten(table, handle, **changes):
-    """The document with other members in its first line; the handle without its digest."""
+    """Change members in the first line of the document; returns the handle without its digest."""
     path = document(table, handle)
     first, *others = path.read_text().splitlines()
     header = json.loads(first)

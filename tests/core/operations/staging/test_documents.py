@@ -1,4 +1,4 @@
-"""Documents of staged commits as strangers write them: what they may not make a table do."""
+"""Hostile documents of staged commits: what they must not do to a table."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Commits that are staged first: what is seen before and after, who decides, and what is refused."""
+"""Staged commits: what readers see before and after publishing, which decision wins, and what is refused."""
 
 import json
 from threading import Barrier, Thread
@@ -204,7 +204,7 @@ def test_a_lost_answer_leaves_the_staged_files_and_the_next_try_publishes_them(t
     class LosingStore(LocalLogStore):
         def write_if_absent(self, path, content):
             super().write_if_absent(path, content)
-            if also_fails is not None:  # the client sends it again, and finds the file of the first sending
+            if also_fails is not None:  # the client retries the request, and finds the file of the first one
                 raise FileExistsError(path)
             raise StorageUnavailableError(uri=self.table_uri, detail="timeout")
 

@@ -1,4 +1,4 @@
-"""Merges to run, tables that deltalake wrote for them, and a check of statistics."""
+"""Runs merges, and checks file statistics."""
 
 import datetime as dt
 import json
@@ -16,7 +16,7 @@ from airflow_delta.spark.dml.merge.merge import merge
 
 @pytest.fixture
 def run_merge(spark, table):
-    """Merge the rows of a query (or of a source) into the table, by ``id`` by default."""
+    """Merges the rows of a query (or of a source) into the table, by ``id`` by default."""
 
     def run(source, *, on="target.id = source.id", origin=None, start_version=None, log=None, session=spark, **statement):
         source = SqlSource(source) if isinstance(source, str) else source
@@ -28,7 +28,7 @@ def run_merge(spark, table):
 
 @pytest.fixture
 def check_statistics(table):
-    """Compare the statistics of every live file with what pyarrow finds in it."""
+    """Compares the statistics of every live file with its content as pyarrow reads it."""
 
     def check():
         files = DeltaLog.for_table(table).snapshot().files().to_pylist()
@@ -53,7 +53,7 @@ def check_statistics(table):
 
 
 def _like(bound, value):
-    """A bound in the log's JSON as a value of a column."""
+    """A bound from the log's JSON as a value of the column."""
     match value:
         case dt.datetime():
             return dt.datetime.fromisoformat(bound).replace(tzinfo=value.tzinfo)

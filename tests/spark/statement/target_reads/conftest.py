@@ -1,4 +1,4 @@
-"""A store that lets concurrent writers commit at chosen points of a statement's work on the log."""
+"""A store that lets concurrent writers commit at chosen log operations of a statement."""
 
 import pytest
 from deltalake import DeltaTable
@@ -8,11 +8,11 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 
 
 class RacedStore(LocalLogStore):
-    """A local store that runs one action right before each commit, until none is left.
+    """A local store that runs one action right before each commit, until all have run.
 
     Attributes:
-        actions: Those that are left.
-        call: Ordinal of the call of this store before which the first one is run instead; None for a commit.
+        actions: The remaining actions.
+        call: Ordinal of the store call before which the first action runs instead; None for a commit.
     """
 
     def __init__(self, table_uri, actions, call):
@@ -45,7 +45,7 @@ class RacedStore(LocalLogStore):
 
 @pytest.fixture
 def raced(table):
-    """The log of the table for one statement, which meets the commits of these concurrent writers."""
+    """The log of the table for one statement, which races with the commits of these writers."""
 
     def log(*writers, call=None):
         return DeltaLog.for_table(table, store=RacedStore(table, writers, call))
@@ -65,5 +65,5 @@ def rows(table):
 
 @pytest.fixture
 def last_commit(table):
-    """The newest commit's info as it stands in the log."""
+    """The ``commitInfo`` of the latest commit in the log."""
     return lambda: DeltaTable(table).history(1)[0]
