@@ -14,6 +14,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.free_port import free_port
+
 PYTHON = os.environ.get("CONNECT_SERVER_PYTHON", sys.executable)
 SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -86,10 +88,3 @@ def _wait_for(server, port, log):
                 return
         time.sleep(0.1)
     raise TimeoutError(log.read_text())
-
-
-def free_port():
-    """A port without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from tests.connect_server import end_with_tests, free_port
+from tests.connect_server import end_with_tests
+from tests.free_port import free_port
 
 HOME = Path(pyspark.__file__).parent
 START_SECONDS = 600

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.free_port import free_port
+
 JARS = Path(pyspark.__file__).parent / "jars"
 SETTINGS = """<configuration>
 {properties}
@@ -51,9 +53,3 @@ def start_metastore(folder, seconds=120):
         time.sleep(0.2)  # the JVM is still starting
     stop()
     raise RuntimeError((Path(folder) / "metastore.log").read_text()[-3_000:])
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -19,7 +19,8 @@ from airflow_delta.catalogs.errors import (
 from airflow_delta.catalogs.hive import HiveCatalog, ttypes
 from airflow_delta.catalogs.table_name import TableName
 from tests.catalogs.contract import ORDERS, CatalogContract, described
-from tests.catalogs.hive_server import free_port, start_metastore
+from tests.catalogs.hive_server import start_metastore
+from tests.free_port import free_port
 
 
 @pytest.fixture(scope="module")

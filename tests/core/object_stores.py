@@ -20,6 +20,8 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 from moto.server import ThreadedMotoServer
 
+from tests.free_port import free_port
+
 PROJECT = Path(__file__).parents[2]
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # published
 
@@ -85,9 +87,7 @@ def azurite():
     program = PROJECT / ".venv" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
     if not program.exists() or not shutil.which("node"):
         pytest.skip("azurite is not installed: .ci/setup installs it where there is npm")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(program), "--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--blobPort", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60

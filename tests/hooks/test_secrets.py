@@ -5,7 +5,6 @@ import json
 import os
 import re
 import secrets
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from deltalake import write_deltalake
 
 from tests.conftest import AIRFLOW_HOME
 from tests.core.object_stores import azure, azurite, moto_server, s3  # noqa: F401 - fixtures
+from tests.free_port import free_port
 
 PUT_IF_ABSENT = {"aws_conditional_put": "etag"}
 PROJECT = Path(__file__).parents[2]
@@ -99,9 +99,7 @@ def test_planted_secrets_are_found_nowhere(s3, azure, airflow_database, tmp_path
     for number in range(2):
         rows = pa.table({"id": pa.array([number], pa.int64())})
         write_deltalake(f"{s3.uri}/flights", rows, mode="append", storage_options=s3.other_options | PUT_IF_ABSENT)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (tmp_path / "events").mkdir()
     conf = {
         "spark.eventLog.enabled": "true",

@@ -23,7 +23,8 @@ from airflow_delta.operators import (
     DeltaSqlOperator,
     FileSource,
 )
-from tests.connect_server import connect_server, free_port
+from tests.connect_server import connect_server
+from tests.free_port import free_port
 
 TOKEN = "open/sesame=1"
 SECONDS = 600

@@ -32,7 +32,7 @@ from airflow_delta.operators import (
     DeltaWriteOperator,
     MatchedDelete,
 )
-from tests.connect_server import free_port
+from tests.free_port import free_port
 from tests.spark_cluster import QUICK_TO_START, SparkCluster, command_of
 from tests.standalone.commits import origins
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import psutil
 import pytest
 
 from flights_demo.home import SPARK_DEFAULTS
+from tests.free_port import free_port
 
 ROOT = Path(__file__).parents[2]
 DAG_FILES = Path(__file__).parent / "dags"
@@ -43,13 +43,6 @@ SHORTENED = {
     "AIRFLOW__API__ENABLE_XCOM_DESERIALIZE_SUPPORT": "true",  # else the REST API of 3.0 does not return XComs as values
 }
 """How long Airflow waits, in seconds, before it considers a component dead; all other settings are defaults."""
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @dataclass

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.standalone.airflow_home import free_port, wait_until
+from tests.free_port import free_port
+from tests.standalone.airflow_home import wait_until
 
 
 def missing() -> str | None:
