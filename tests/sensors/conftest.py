@@ -2,6 +2,8 @@
 
 import pytest
 
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.hooks.delta import DeltaHook
 from tests.watched_table import WatchedTable
 
 
@@ -29,3 +31,25 @@ def table(tmp_path):
 @pytest.fixture
 def context():
     return {"task_state_store": Store(), "ti": Instance()}
+
+
+@pytest.fixture
+def requests(monkeypatch):
+    """The requests to the storage, in order."""
+    requests = []
+
+    class RecordingStore(LocalLogStore):
+        def exists(self, path):
+            requests.append(("exists", path))
+            return super().exists(path)
+
+        def list_from(self, directory, start=""):
+            requests.append(("list", start))
+            return super().list_from(directory, start)
+
+        def read(self, path):
+            requests.append(("read", path.rsplit("/", 1)[1]))
+            return super().read(path)
+
+    monkeypatch.setattr(DeltaHook, "log_store", lambda _, table: RecordingStore(table))
+    return requests

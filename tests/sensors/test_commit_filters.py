@@ -29,28 +29,6 @@ from tests.sensors.conftest import Instance, Store
 RUN = {"dag_id": "daily", "task_id": "silver", "run_id": "r1", "map_index": -1, "logical_date": "2013-01-01T00:00:00+00:00"}
 
 
-@pytest.fixture
-def requests(monkeypatch):
-    """The requests to the storage, in order."""
-    requests = []
-
-    class Counting(LocalLogStore):
-        def exists(self, path):
-            requests.append(("exists", path))
-            return super().exists(path)
-
-        def list_from(self, directory, start=""):
-            requests.append(("list", start))
-            return super().list_from(directory, start)
-
-        def read(self, path):
-            requests.append(("read", path.rsplit("/", 1)[1]))
-            return super().read(path)
-
-    monkeypatch.setattr(DeltaHook, "log_store", lambda _, table: Counting(table))
-    return requests
-
-
 def sensor(table, **arguments):
     return DeltaCommitSensor(task_id="wait", table=str(table.root), **arguments)
 

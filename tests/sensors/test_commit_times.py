@@ -13,9 +13,7 @@ from airflow.sdk import DAG
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES
-from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.sensors import DeltaCommitSensor
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch.errors import CommitsCleanedUpError, CommitWindowPassedError
@@ -151,23 +149,7 @@ def test_rows_of_the_interval_are_counted_together(table, context):
     "wait",
     [{"after_timestamp": DAY}, {"during": INTERVAL}, {"after_timestamp": DAY, "operations": "MERGE"}, {"fresh_within": "2h"}],
 )
-def test_a_poke_that_finds_nothing_new_is_one_request(table, context, monkeypatch, wait):
-    requests = []
-
-    class Counting(LocalLogStore):
-        def exists(self, path):
-            requests.append(("exists", path))
-            return super().exists(path)
-
-        def list_from(self, directory, start=""):
-            requests.append(("list", start))
-            return super().list_from(directory, start)
-
-        def read(self, path):
-            requests.append(("read", path))
-            return super().read(path)
-
-    monkeypatch.setattr(DeltaHook, "log_store", lambda _, table: Counting(table))
+def test_a_poke_that_finds_nothing_new_is_one_request(table, context, requests, wait):
     waiting = sensor(table, **wait)
     assert poke(waiting, context) is None
     for _ in range(3):

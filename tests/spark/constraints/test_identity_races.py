@@ -9,25 +9,12 @@ import pytest
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import MetadataChangedError
 from airflow_delta.core.statements import UPSERT, MergeStatement, SqlSource, WriteStatement
-from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.write.write import write
+from tests.spark.interrupted_store import InterruptedStore
 from tests.spark.sessions import new_session
 
 COMMIT_TIMEOUT = 300
-
-
-class InterruptedStore(LocalLogStore):
-    """A local store that does something right before its first commit file is written: after all numbers are given."""
-
-    def __init__(self, table_uri, action):
-        super().__init__(table_uri)
-        self.action = action
-
-    def write_if_absent(self, path, content):
-        action, self.action = self.action, lambda: None
-        action()
-        super().write_if_absent(path, content)
 
 
 @pytest.fixture

@@ -10,24 +10,11 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidPredicateError, MetadataChangedError, TableNotFoundError
 from airflow_delta.core.statements import OptimizeStatement, SqlSource, WriteStatement
-from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.optimize import partition_choice
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 from tests.slow_cases import slow_after
-
-
-class InterruptedStore(LocalLogStore):
-    """A local store that does something right before its first commit file is written."""
-
-    def __init__(self, table_uri, action):
-        super().__init__(table_uri)
-        self.action = action
-
-    def write_if_absent(self, path, content):
-        action, self.action = self.action, lambda: None
-        action()
-        super().write_if_absent(path, content)
+from tests.spark.interrupted_store import InterruptedStore
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
     OptimizeStatement,
 )
-from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.optimize.optimize import optimize
 from tests.slow_cases import slow_after
+from tests.spark.interrupted_store import InterruptedStore
 from tests.spark.sessions import new_session
 
 JOBS, KEYS_OF_A_JOB = 4, 10
@@ -26,22 +26,9 @@ HELD_SECONDS = 300
 WITH_DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
-class HeldStore(LocalLogStore):
-    """A local store that does something right before its first commit file is written: after all reading."""
-
-    def __init__(self, table_uri, action):
-        super().__init__(table_uri)
-        self.action = action
-
-    def write_if_absent(self, path, content):
-        action, self.action = self.action, lambda: None
-        action()
-        super().write_if_absent(path, content)
-
-
 @pytest.fixture
 def held(table):
-    return lambda action: DeltaLog.for_table(table, store=HeldStore(table, action))
+    return lambda action: DeltaLog.for_table(table, store=InterruptedStore(table, action))
 
 
 @pytest.fixture

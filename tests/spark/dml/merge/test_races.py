@@ -12,27 +12,14 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import MetadataChangedError
 from airflow_delta.core.statements import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.statement import conflict_retry
+from tests.spark.interrupted_store import InterruptedStore
 from tests.spark.needs import looks_into_the_jvm
 from tests.spark.sessions import new_session
 
 ADD = MatchedUpdate(assignments={"v": "target.v + source.v"})
 DAYS = pa.table({"id": [1, 2, 3, 4], "day": ["mon", "mon", "tue", "tue"], "v": [10, 20, 30, 40]})
 COMMIT_TIMEOUT = 300
-
-
-class InterruptedStore(LocalLogStore):
-    """A local store that does something right before its first commit file is written: after all reading."""
-
-    def __init__(self, table_uri, action):
-        super().__init__(table_uri)
-        self.action = action
-
-    def write_if_absent(self, path, content):
-        action, self.action = self.action, lambda: None
-        action()
-        super().write_if_absent(path, content)
 
 
 @pytest.fixture
