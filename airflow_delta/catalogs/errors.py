@@ -88,7 +88,7 @@ class TableNameTakenError(DeltaError):
     """
 
     code = "DELTA_TABLE_NAME_TAKEN"
-    message = "{table} cannot be published as {name}: in the catalog {catalog} the name is of another table, at {location}"
+    message = "{table} cannot be published as {name}: in the catalog {catalog} the name belongs to another table, at {location}"
     remedy = "drop the name from the catalog, or publish under another one"
     catalog: str
     name: str
@@ -132,7 +132,7 @@ class CatalogRequestError(DeltaError):
 
     code = "DELTA_CATALOG_REQUEST"
     message = "the catalog {catalog} did not take the request for {name}: {detail}"
-    remedy = "see what the catalog says; the table itself is as it was committed"
+    remedy = "do what the message of the catalog asks for; the table itself stays as it was committed"
     catalog: str
     name: str
     detail: str

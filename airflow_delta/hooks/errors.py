@@ -153,7 +153,9 @@ class StateFileError(DeltaError):
 
     code = "DELTA_STATE_FILE"
     retryable = True
-    message = "what the task is to remember must lie in a file below {place}, as this Airflow keeps it nowhere: {detail}"
+    message = (
+        "the task keeps its state in a file below {place}, since this Airflow has no store for it, and that failed: {detail}"
+    )
     remedy = (
         "set scratch_uri on the delta connection, or [delta] scratch_uri, to a location that workers and triggerers can write, "
         "or use Airflow 3.3"

@@ -180,7 +180,7 @@ class StreamChangeError(DeltaError):
     code = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
     message = "version {version} of {table} ({operation}) removes rows, which a stream of new rows cannot represent"
     remedy = (
-        "pass over such commits with skipChangeCommits=true, take the files they write with ignoreChanges=true, or start anew "
+        "skip such commits with skipChangeCommits=true, take the files they write with ignoreChanges=true, or start anew "
         "with another checkpoint"
     )
     table: str
@@ -222,7 +222,7 @@ class StreamTableReplacedError(DeltaError):
     """The stream's table was replaced by another one. Spark: ``DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE``."""
 
     code = "DELTA_STREAM_TABLE_REPLACED"
-    message = "{table} is not the table that the stream's checkpoint is about: it was made anew"
+    message = "{table} is not the table that the stream's checkpoint is about: it was created again"
     remedy = "start anew with another checkpoint"
     table: str
 
@@ -242,7 +242,10 @@ class ExpressionNotTextError(DeltaError):
 
     code = "DELTA_EXPRESSION_NOT_TEXT"
     message = "the expression {expression!r} cannot be written as SQL text that surely means the same"
-    remedy = "pass the condition or value as SQL text; name a Python function by spark.udf.register and call it by that"
+    remedy = (
+        "pass the condition or value as SQL text; register a Python function with spark.udf.register and call it by that name; "
+        "where it is text already, give columns that share a name different names"
+    )
     expression: str
 
 

@@ -45,7 +45,7 @@ class AnotherManagedTableError(DeltaError):
 
     code = "DELTA_ANOTHER_MANAGED_TABLE"
     message = "expected in the log of {table} the {id_property} {expected} by which {catalog} manages it, found {found!r}"
-    remedy = "see at the catalog which table the name is of; nothing was changed, and no commit can change the id"
+    remedy = "look up in the catalog which table has the name; nothing was changed, and no commit can change the id"
     table: str
     catalog: str
     id_property: str

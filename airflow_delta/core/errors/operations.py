@@ -177,7 +177,7 @@ class LoadedFilesLostError(DeltaError):
 
     code = "DELTA_LOADED_FILES_LOST"
     retryable = True  # another load may have merged the parts since the log was read
-    message = "the list of files that were loaded into {table} is not whole: {detail}"
+    message = "the list of files that were loaded into {table} is incomplete: {detail}"
     remedy = (
         "bring {table}/_airflow_delta/loaded back (a copy of a table needs it too); or, where every file found may be loaded "
         "again, pass reload=True, which starts a new list"

@@ -64,7 +64,7 @@ class StagedCommitDiscardedError(DeltaError):
 
     code = "DELTA_STAGED_COMMIT_DISCARDED"
     message = "what was staged for {table} under the id {id} has been discarded"
-    remedy = "clear the task that staged it, if its rows are to come after all"
+    remedy = "to add its rows after all, clear the task that staged it"
     table: str
     id: str
 
@@ -75,7 +75,7 @@ class StagedCommitPublishedError(DeltaError):
 
     code = "DELTA_STAGED_COMMIT_PUBLISHED"
     message = "what was staged for {table} under the id {id} is published: it is version {version}"
-    remedy = "restore the version before it, if its rows are to go"
+    remedy = "to remove its rows, restore the version before it"
     table: str
     id: str
     version: int
@@ -88,7 +88,7 @@ class StagedCommitPendingError(DeltaError):
     code = "DELTA_STAGED_COMMIT_PENDING"
     retryable = True
     message = "what is staged for {table} under the id {id} is being published"
-    remedy = "let the task that publishes end, or clear it"
+    remedy = "wait for the task that publishes it to end, or clear that task"
     table: str
     id: str
 
@@ -106,7 +106,7 @@ class PublishIncompleteError(DeltaError):
     code = "DELTA_PUBLISH_INCOMPLETE"
     retryable = True
     message = "published: {published}; not published: {left}, because {detail}"
-    remedy = "run it again: it goes on behind what is published"
+    remedy = "run it again: it continues with those that are not published"
     published: tuple[str, ...]
     left: tuple[str, ...]
     detail: str
