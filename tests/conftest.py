@@ -189,12 +189,14 @@ def _connect_session(address, folder):
 
     from airflow_delta.shipping.connect import add_code
     from tests.connect_server import connect_server
+    from tests.spark.sessions import stop_sessions
 
     SparkConnectClient._on_exit = lambda _: None  # clients of further sessions would retry the ended server for ten minutes
     with nullcontext(address) if address else connect_server(folder) as reached:
         session = SparkSession.builder.remote(reached).getOrCreate()
         add_code(session)
         yield session
+        stop_sessions()  # rows that are kept in sessions that go on would, as garbage, wait for the ended server as long
         session.stop()
 
 

@@ -17,3 +17,9 @@ def new_session(spark):
     add_code(session)
     _KEPT.append(session)
     return session
+
+
+def stop_sessions():
+    """Stop the sessions on a server of Spark Connect, while it runs."""
+    while _KEPT:
+        _KEPT.pop().stop()
