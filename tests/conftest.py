@@ -196,7 +196,7 @@ def _connect_session(address, folder):
         session = SparkSession.builder.remote(reached).getOrCreate()
         add_code(session)
         yield session
-        stop_sessions()  # rows that are kept in sessions that go on would, as garbage, wait for the ended server as long
+        stop_sessions()  # rows kept by an open session would, when collected at exit, wait for the ended server as long
         session.stop()
 
 

@@ -6,7 +6,7 @@ from airflow_delta.shipping.connect import add_code
 from airflow_delta.spark.jvm import is_connect
 
 _KEPT = []
-"""The client of 4.0 and 4.1 deadlocks if Python garbage-collects a session while another one receives rows."""
+"""Open sessions. The client of 4.0 and 4.1 deadlocks if Python garbage-collects one while another one receives rows."""
 
 
 def new_session(spark):
