@@ -18,7 +18,7 @@ from airflow_delta.core.schema.column_mapping import MappingMode, physical_name,
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.data_paths import file_uri
-from airflow_delta.spark.io.float_order import WITHOUT_SKIPPING, has_float_members, is_float, unskipped
+from airflow_delta.spark.io.float_order import WITHOUT_SKIPPING, has_float_members, has_floats, is_float, unskipped
 from airflow_delta.spark.io.partition_columns import partition_columns
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
@@ -91,7 +91,7 @@ def jvm_scan(
     if values:
         metadata, keys = rows.metadataColumn("_metadata"), _metadata_paths(rows, uris)
         selected |= dict(zip(values, partition_columns(metadata["file_path"], keys, values, by_name), strict=True))
-    elif table.mapping is MappingMode.NONE and not any(is_float(field.dataType) for field in in_files.fields):
+    elif table.mapping is MappingMode.NONE and not has_floats(in_files):
         return rows.select("*")  # keeps Spark's INSERT into a view of the rows from writing past the log
     return rows.select(*(selected[name] for name in (*columns.names, *(position or ()))))
 

@@ -20,7 +20,13 @@ from airflow_delta.core.statements import FileSource, PythonSource, Source, SqlS
 from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
-from airflow_delta.spark.io.float_order import WITHOUT_SKIPPING, has_float_members, with_floats_unskipped
+from airflow_delta.spark.io.float_order import (
+    PROJECTED_COLUMNS,
+    WITHOUT_SKIPPING,
+    has_float_members,
+    has_floats,
+    with_floats_unskipped,
+)
 from airflow_delta.spark.io.scan import hold_table
 from airflow_delta.spark.jvm import Py4JJavaError, analyzed, is_connect
 from airflow_delta.spark.schema_conversion import from_spark
@@ -139,9 +145,10 @@ def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:
         files = analyzed(reader.load(source.path))
         if source.format.lower() != "parquet":
             return files
-        if has_float_members(files.schema):
+        is_wide = has_floats(files.schema) and len(files.schema) > PROJECTED_COLUMNS
+        if is_wide or has_float_members(files.schema):
             files = analyzed(reader.options(**WITHOUT_SKIPPING).load(source.path))
-        return with_floats_unskipped(files)
+        return files if is_wide else with_floats_unskipped(files)
 
 
 def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None, *, may_hold: bool) -> OpenSource:

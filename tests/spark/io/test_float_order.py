@@ -116,6 +116,16 @@ def test_a_query_on_parquet_files_finds_them(spark, table, file, where, ids):
     assert ids_in(DeltaTable.forPath(spark, table).toDF()) == ids
 
 
+@pytest.mark.parametrize(("where", "ids"), [("x > 100", [0]), ("x = 0.0", [2]), ("c99 IS NULL AND f > 100", [0])])
+def test_a_query_on_parquet_files_of_many_columns_finds_them(spark, table, tmp_path, where, ids):
+    others = {f"c{number}": pa.nulls(4, pa.float64()) for number in range(100)}
+    file = str(tmp_path / "wide.parquet")
+    pq.write_table(pa.table({name: ROWS[name] for name in ("id", "x", "f")} | others), file, write_page_index=True)
+    source = SqlSource(f"SELECT id FROM w WHERE {where}", views={"w": FileSource(file, format="parquet")})
+    write(spark, DeltaLog.for_table(table), WriteStatement(table=table, source=source))
+    assert ids_in(DeltaTable.forPath(spark, table).toDF()) == ids
+
+
 @by_condition
 def test_a_query_on_a_table_finds_them(spark, floats, tmp_path, where, ids):
     copy = str(tmp_path / "copy")
