@@ -143,7 +143,7 @@ def get_provider_info() -> dict[str, Any]:
                     "scratch_uri": {
                         "description": (
                             "Location of job results: Spark's driver must be able to write there, and Airflow's workers to "
-                            "read. When empty, a hidden folder beside the table is used."
+                            "read. When empty, a hidden folder inside of the table is used."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",

@@ -114,4 +114,4 @@ def _file(context: Context, hook: DeltaHook, scratch_uri: str | None, *, is_kept
     if not is_kept:
         began = context["dag_run"].start_date
         owner = (*owner, None if began is None else began.isoformat())
-    return StateFile(store=store, owner=owner, is_beside_table=False, kept="year")
+    return StateFile(store=store, owner=owner, is_in_table=False, kept="year")

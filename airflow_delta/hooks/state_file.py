@@ -50,7 +50,7 @@ class StateFile:
     Attributes:
         store: The files of the table or of the scratch location.
         owner: The names that identify the owner of the state: equal names share a file.
-        is_beside_table: Whether the file lies below a table, which must exist before anything is written.
+        is_in_table: Whether the file lies in the folder of a table, which must exist before anything is written.
         kept: How long the file is kept after its last change.
         run_began: When the DAG run began, if it was never cleared: state that a deleted run of the same name has left is
             ignored. None accepts the state of any run.
@@ -58,7 +58,7 @@ class StateFile:
 
     store: LogStore
     owner: tuple[str | int | None, ...]
-    is_beside_table: bool
+    is_in_table: bool
     kept: Kept = "month"
     run_began: str | None = None
 
@@ -84,7 +84,7 @@ class StateFile:
         from airflow_delta.core.log.file_names import LOG_DIRECTORY
 
         values = self._values()
-        if not values and self.is_beside_table and next(self.store.list_from(LOG_DIRECTORY), None) is None:
+        if not values and self.is_in_table and next(self.store.list_from(LOG_DIRECTORY), None) is None:
             raise self._error("there is no table yet, and nothing is created before it is there")
         self._write({**values, key: value})
         if not values:
@@ -165,8 +165,8 @@ def state_file(
         store = log_store_for(place, hook.storage_options(place))
         is_name = hook.is_session_name(table) or (by_name and hook.table_name(table) is not None)
         table = table if is_name else hook.table_uri(table)
-        return StateFile(store=store, owner=(table, *owner), is_beside_table=False, kept=kept)
-    return StateFile(store=hook.log_store(table), owner=owner, is_beside_table=True, kept=kept)
+        return StateFile(store=store, owner=(table, *owner), is_in_table=False, kept=kept)
+    return StateFile(store=hook.log_store(table), owner=owner, is_in_table=True, kept=kept)
 
 
 def task_state(

@@ -48,7 +48,7 @@ class ResultLocation:
         base = private if is_private else attempt.scratch or table
         if attempt.scratch is None and attempt.head == NO_TABLE and target.is_cluster_mode:
             raise ScratchUriNeededError(
-                table=table, detail="it cannot lie beside the table, and the driver runs on the cluster"
+                table=table, detail="it cannot lie in the folder of the table, and the driver runs on the cluster"
             )
         location = cls(hook=hook, base=base, token=token)
         return cls(hook=hook, base=base, token=token, before=location.written())

@@ -24,7 +24,7 @@ def table(tmp_path):
 
 
 def state(root, *owner, **more):
-    return StateFile(store=LocalLogStore(str(root)), owner=owner or ("daily", "run", "task", -1), is_beside_table=True, **more)
+    return StateFile(store=LocalLogStore(str(root)), owner=owner or ("daily", "run", "task", -1), is_in_table=True, **more)
 
 
 def test_a_value_is_found_by_the_next_process_of_its_owner_and_by_no_other(table):

@@ -152,7 +152,7 @@ def test_a_deferrable_drop_that_spark_s_catalog_refused_looks_for_the_name_again
     ids=["refused", "refused where an earlier try may have dropped it", "not answered"],
 )
 def test_only_a_name_that_was_there_and_whose_drop_was_refused_is_forgotten(tmp_path, error, had_name, is_forgotten):
-    store = StateFile(store=log_store_for(str(tmp_path)), owner=("dag",), is_beside_table=False)
+    store = StateFile(store=log_store_for(str(tmp_path)), owner=("dag",), is_in_table=False)
     names = DroppedNames(store=store, key="drop", is_retry=False)
     orders = DroppedName(location="/lake/orders", table_id="a", version=1)
     names.remember(orders)

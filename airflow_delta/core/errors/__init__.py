@@ -70,7 +70,7 @@
     ├── VacuumIncompleteError          the storage did not delete all files          (retryable)
     ├── TableNotDeletedError           files of a dropped table that may still be in use
     ├── DeletionIncompleteError        not all files of a dropped table were deleted (retryable)
-    ├── PinNotRegisteredError          a pin that could not be written beside its table
+    ├── PinNotRegisteredError          a pin that could not be written into the folder of its table
     ├── StagedCommitNotFoundError      nothing is staged under the id
     ├── StagedCommitExpiredError       a staged commit whose files may be gone
     ├── StagedCommitOutdatedError      a staged commit that conflicts with a later one

@@ -161,7 +161,7 @@ class IcebergConversionError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class PinNotRegisteredError(DeltaError):
-    """The pin could not be written beside the table, although ``must_protect`` was set."""
+    """The pin could not be written into the folder of the table, although ``must_protect`` was set."""
 
     code = "DELTA_PIN_NOT_REGISTERED"
     message = "version {version} of {table} cannot be protected from vacuums: {detail}"

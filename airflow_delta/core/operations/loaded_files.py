@@ -1,7 +1,7 @@
 """The record of files that COPY INTO has loaded into a table, tied to the commits that loaded them.
 
 The names of loaded files would not fit into the log: a million of them in a ``txn`` or a metadata domain would be part of every
-checkpoint, and domains need a table feature. So they are kept in immutable Parquet files ("parts") beside the table,
+checkpoint, and domains need a table feature. So they are kept in immutable Parquet files ("parts") in the folder of the table,
 ``_airflow_delta/loaded/{number}.parquet``, and the commit that adds the rows names the newest part in its ``txn`` action:
 
 * The number of a part is the ``version`` of the ``txn`` of the application ``APP_ID``: the upper 31 bits count the loads, and

@@ -1,7 +1,8 @@
 """Pins: versions that task runs still need, regardless of the retention.
 
-A pin is a small JSON file beside the table, ``_airflow_delta/pins/{id}-{alias}.json``. Until it is released or expires, vacuum
-keeps the files of its version, and log cleanup keeps the part of the log needed to open it. Other engines do not know of pins.
+A pin is a small JSON file in the folder of the table, ``_airflow_delta/pins/{id}-{alias}.json``. Until it is released or
+expires, vacuum keeps the files of its version, and log cleanup keeps the part of the log needed to open it. Other engines do
+not know of pins.
 """
 
 from __future__ import annotations

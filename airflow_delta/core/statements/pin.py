@@ -103,7 +103,7 @@ class PinStatement:
         tables: The tables, with unique aliases.
         id: Id of the pins, letters and digits; the same in all tries of a task run.
         keep_for_hours: Hours after which the pins expire.
-        must_protect: Whether to fail if a pin cannot be written beside its table; otherwise that is only reported.
+        must_protect: Whether to fail if a pin cannot be written into the folder of its table; otherwise that is only reported.
     """
 
     type_name: ClassVar[str] = "pin"
