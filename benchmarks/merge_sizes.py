@@ -2,8 +2,8 @@
 
 Half of a source's rows update rows all over the table, half insert. For each merge plain Spark computes the same table (an anti
 join, a union, a write) as a baseline: relative to the smallest source, the merge's time may grow 1.3 times as much as the
-baseline's. Where a cliff would show, it also prints the cost of each further million rows, and each merge's time as a multiple
-of what a straight line through the first two gives. Then it counts the target rows that Python workers pass to the JVM, and an
+baseline's. Also prints the cost of each further million rows from one source to the next, and how much longer it takes for how
+many times as many rows, where a cliff would show. Then it counts the target rows that Python workers pass to the JVM, and an
 independent engine checks every row.
 
     python -m benchmarks.merge_sizes [--rows 10000000] [--sources 1000000,2000000,10000000] [--rounds 3] [--keys shuffled]
@@ -64,29 +64,23 @@ def main() -> int:
 
 
 def _run(spark: SparkSession, directory: Path, size: Size, sources: list[int]) -> bool:
-    merges: list[tuple[int, float]] = []
-    first_plain: float | None = None
+    first: tuple[float, float] | None = None
+    before: tuple[int, float] | None = None
     are_met = []
     for rows in sources:
         ours, plain, entered, differing = _measured(spark, directory, size, rows)
-        merges.append((rows, ours))
-        first_plain = first_plain or plain
-        growth, explained = ours / merges[0][1], plain / first_plain
+        first = first or (ours, plain)
+        growth, explained = ours / first[0], plain / first[1]
         are_met.append(growth <= LIMIT * explained and not differing)
         print(f"{rows} source rows: {ours:.2f} s, plain Spark {plain:.2f} s; {entered} target rows entered the JVM")
         print(f"  grown {growth:.2f} times, plain Spark {explained:.2f}: {growth / explained:.2f} times what rows explain")
-        if len(merges) > 1:
-            print(f"  a million more rows than {merges[-2][0]} cost {1e6 * _slope(*merges[-2:]):.2f} s")
-            start, seconds = merges[0]
-            on_line = seconds + (rows - start) * _slope(merges[0], merges[1])
-            print(f"  {ours / on_line:.2f} times what a straight line through the first two gives")
+        if before:
+            fewer, seconds = before
+            print(f"  a million more rows than {fewer} cost {1e6 * (ours - seconds) / (rows - fewer):.2f} s")
+            print(f"  {rows / fewer:.1f} times as many rows take {ours / seconds:.2f} times as long")
+        before = (rows, ours)
         print(f"  {'met' if are_met[-1] else 'MISSED'}; {differing} rows differ", flush=True)
     return all(are_met)
-
-
-def _slope(fewer: tuple[int, float], more: tuple[int, float]) -> float:
-    """Seconds per row between two merges, each given as rows and seconds."""
-    return (more[1] - fewer[1]) / (more[0] - fewer[0])
 
 
 def _measured(spark: SparkSession, directory: Path, size: Size, rows: int) -> tuple[float, float, int, int]:
