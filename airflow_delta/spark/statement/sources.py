@@ -115,7 +115,7 @@ def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None 
         case TableSource():
             return _open_table(spark, source, target, may_hold=may_hold)
         case FileSource():
-            return OpenSource(frame=_open_files(spark, source))
+            return OpenSource(frame=_open_files(spark, source, is_whole=True))
 
 
 def _open_views(
@@ -138,14 +138,15 @@ def _queried(query: str, views: QueryViews) -> DataFrame:
         return query_rows(query, views)
 
 
-def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:
+def _open_files(spark: SparkSession, source: FileSource, *, is_whole: bool = False) -> DataFrame:
+    """The rows of files; those that are read whole gain little from skipping, which queries of their columns may need."""
     with readable(source.path):
         reader = spark.read.format(source.format).options(**source.options)
         reader = reader.schema(source.schema) if source.schema else reader
         files = analyzed(reader.load(source.path))
         if source.format.lower() != "parquet":
             return files
-        is_wide = has_floats(files.schema) and len(files.schema) > PROJECTED_COLUMNS
+        is_wide = is_whole and has_floats(files.schema) and len(files.schema) > PROJECTED_COLUMNS
         if is_wide or has_float_members(files.schema):
             files = analyzed(reader.options(**WITHOUT_SKIPPING).load(source.path))
         return files if is_wide else with_floats_unskipped(files)
