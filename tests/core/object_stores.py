@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import boto3
 import pytest
 from azure.storage.blob import BlobServiceClient
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
 
 from tests.free_port import free_port
@@ -46,14 +48,32 @@ class ObjectStore:
         return self.uri.partition("://")[2]
 
 
+@contextmanager
+def one_put_at_a_time():
+    """Makes ``If-None-Match`` as binding in moto as it is in S3.
+
+    moto looks for the object and writes it in two steps, so that two puts at the same moment could both succeed.
+    """
+    put_object, lock = S3Response.put_object, threading.Lock()
+
+    def put_object_alone(response):
+        with lock:
+            return put_object(response)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(S3Response, "put_object", put_object_alone)
+        yield
+
+
 @pytest.fixture(scope="session")
 def moto_server():
     """The URL of an S3 server in this process."""
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with one_put_at_a_time():
+        server.start()
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+        server.stop()
 
 
 def s3_bucket(endpoint):

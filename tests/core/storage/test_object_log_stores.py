@@ -2,11 +2,14 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from botocore.exceptions import ClientError
 from fsspec.asyn import sync
+from moto.s3.models import S3Backend
 
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import StorageAccessError, StorageUnavailableError
@@ -35,6 +38,26 @@ class TestGcsLogStore(LogStoreContract):
     @pytest.fixture
     def store(self, gcs):
         return log_store_for(f"{gcs.uri}/lake/a table%20 #?ü", gcs.options)
+
+
+def test_of_puts_that_both_look_before_either_writes_the_server_of_the_tests_accepts_one(s3, monkeypatch):
+    get_object = S3Backend.get_object
+
+    def get_object_slowly(*arguments, **named):
+        found = get_object(*arguments, **named)
+        time.sleep(0.2)
+        return found
+
+    def put(_):
+        try:
+            s3.client.put_object(Bucket=s3.bucket, Key="0.json", Body=b"{}", IfNoneMatch="*")
+        except ClientError as error:
+            return error.response["ResponseMetadata"]["HTTPStatusCode"]
+        return 200
+
+    monkeypatch.setattr(S3Backend, "get_object", get_object_slowly)
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(put, range(2))) == [200, 412]
 
 
 def test_a_table_may_be_a_whole_bucket(object_store):
