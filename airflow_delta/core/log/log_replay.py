@@ -58,6 +58,7 @@ class LogReplay:
         self._known_files: pa.Table | None = None  # live files, with the columns requested so far
         self._earlier_files: _Earlier | None = None  # the live files of an earlier version, and the commits since
         self._earlier_tombstones: _Earlier | None = None
+        self._by_commits: LogReplay | None = None  # set once compacted commits have proved wrong
         self._was_chosen_from = False
 
     @classmethod
@@ -99,6 +100,8 @@ class LogReplay:
 
     def followed_by(self, segment: LogSegment) -> LogReplay:
         """The replay of ``segment``, which extends this one's with later commits; what was read here is not read again."""
+        if self._by_commits:
+            return self._by_commits.followed_by(replace(segment, compacted=()))
         news = read_commits(self._store, [version for version in segment.commits if version > self.segment.version])
         later = LogReplay(self._store, segment, self._header, self._tail.followed_by(news))
         later.broken_checkpoints = self.broken_checkpoints
@@ -231,7 +234,8 @@ class LogReplay:
             files = self._tail_changes.active_files(with_record_counts(NO_ADDS, columns))
         shared = path_with_two_deletion_vectors(files)
         if shared is not None and self.segment.compacted:  # one of the compacted files may be wrong; the commits decide
-            return self._without_compacted_commits().files(columns)
+            self._by_commits = self._by_commits or self._without_compacted_commits()
+            return self._by_commits.files(columns)
         self._refuse_shared(shared)
         return files
 
@@ -246,6 +250,10 @@ class LogReplay:
     @cached_property
     def tombstones(self) -> pa.Table:
         """The removed files that the log still records as tombstones, columns ``REMOVE_FILE``. Raises as ``files``."""
+        if self.segment.compacted:
+            self.files(_OF_KEYS)  # only the live files show that compacted commits are wrong
+        if self._by_commits:
+            return self._by_commits.tombstones
         if self._earlier_tombstones:
             before, news = self._earlier_tombstones
             return file_changes(news.adds, news.removes).tombstones(before)
