@@ -234,14 +234,15 @@ class LogReplay:
             files = self._tail_changes.active_files(with_record_counts(NO_ADDS, columns))
         shared = path_with_two_deletion_vectors(files)
         if shared is not None and self.segment.compacted:  # one of the compacted files may be wrong; the commits decide
-            self._by_commits = self._by_commits or self._without_compacted_commits()
-            return self._by_commits.files(columns)
+            return self._without_compacted_commits().files(columns)
         self._refuse_shared(shared)
         return files
 
     def _without_compacted_commits(self) -> LogReplay:
-        segment = replace(self.segment, compacted=())
-        return LogReplay(self._store, segment, self._header, read_commits(self._store, segment.commits))
+        if self._by_commits is None:
+            segment = replace(self.segment, compacted=())
+            self._by_commits = LogReplay(self._store, segment, self._header, read_commits(self._store, segment.commits))
+        return self._by_commits
 
     def _refuse_shared(self, path: str | None) -> None:
         if path is not None:
@@ -250,10 +251,9 @@ class LogReplay:
     @cached_property
     def tombstones(self) -> pa.Table:
         """The removed files that the log still records as tombstones, columns ``REMOVE_FILE``. Raises as ``files``."""
-        if self.segment.compacted:
-            self.files(_OF_KEYS)  # only the live files show that compacted commits are wrong
-        if self._by_commits:
-            return self._by_commits.tombstones
+        # Contradictions with the checkpoint show only once the live files are read, which would be too much for this alone.
+        if self._by_commits or (self.segment.compacted and path_with_two_deletion_vectors(self._tail_changes.added)):
+            return self._without_compacted_commits().tombstones
         if self._earlier_tombstones:
             before, news = self._earlier_tombstones
             return file_changes(news.adds, news.removes).tombstones(before)
