@@ -242,6 +242,7 @@ class LogReplay:
         if self._by_commits is None:
             segment = replace(self.segment, compacted=())
             self._by_commits = LogReplay(self._store, segment, self._header, read_commits(self._store, segment.commits))
+            self._by_commits.broken_checkpoints = self.broken_checkpoints
         return self._by_commits
 
     def _refuse_shared(self, path: str | None) -> None:

@@ -232,6 +232,18 @@ def test_where_compacted_commits_lost_a_remove_the_commits_decide_on_files_and_t
         handmade.commit(add(later))
 
 
+def test_a_broken_checkpoint_stays_known_in_later_versions_where_compacted_commits_were_wrong():
+    handmade = HandmadeLog().create(add("a"), add("b"))
+    handmade.commit(remove("b")).commit(add("b", deletionVector=deletion_vector("v")))
+    handmade.store.write(checkpoint_path(0), b"broken")
+    lost = json.dumps(add("b", deletionVector=deletion_vector("v"))).encode()
+    handmade.store.write(compacted_path(1, 2), KEEPS_ALL_TOMBSTONES + lost)
+    log = handmade.log
+    log.refresh().files()
+    handmade.commit(add("c"))
+    assert [checkpoint.version for checkpoint in log.refresh().replay.broken_checkpoints] == [0]
+
+
 def test_commits_serve_where_compacted_ones_leave_out_the_definition_of_the_table():
     handmade = HandmadeLog().create(add("a")).commit(add("b"))
     handmade.store.write(compacted_path(0, 1), json.dumps(add("z")).encode())
