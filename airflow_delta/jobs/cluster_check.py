@@ -53,8 +53,15 @@ def _executors(facts: ClusterFacts) -> Iterator[Finding]:
         text = f"expected executors that run functions of Python {facts.driver.version}, found: {facts.executors_failure}"
         remedy = "name a Python of the driver's minor version by spark.pyspark.python (or PYSPARK_PYTHON), on every node"
         yield _finding(Severity.ERROR, "EXECUTORS_PYTHON_UNFIT", text, remedy)
+    elif not facts.hosts:
+        text = "expected an executor to run a task, found that none started"
+        remedy = (
+            "see on the cluster's own pages whether it has workers with the free cores and memory that spark.executor.cores "
+            "and spark.executor.memory ask for; ask for less, or run this again when there is room"
+        )
+        yield _finding(Severity.ERROR, "EXECUTORS_MISSING", text, remedy)
     elif sum(facts.hosts.values()) < facts.expected_executors:
-        text = f"expected {counted(facts.expected_executors, 'executor')} to run a task, found {hosts(facts) or 'none'}"
+        text = f"expected {counted(facts.expected_executors, 'executor')} to run a task, found {hosts(facts)}"
         remedy = (
             "see in the log of the job why the others did not start or answer, and run this again: nothing is known of them"
         )

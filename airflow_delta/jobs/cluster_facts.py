@@ -10,8 +10,10 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
+from threading import Event, Timer
 from typing import Any
 from uuid import uuid4
 
@@ -37,7 +39,9 @@ _MOST_TASKS = 1_000
 _PAUSE = 3.0
 """Seconds that a task takes, so that each free executor gets one, and further executors have time to start."""
 _PATIENCE = 30.0
-"""Seconds in which executors have to start; the default of ``spark.scheduler.maxRegisteredResourcesWaitingTime``."""
+"""Seconds in which further executors have to start; default of ``spark.scheduler.maxRegisteredResourcesWaitingTime``."""
+FIRST_EXECUTOR_WAIT = 300.0
+"""Seconds in which the first executor has to start: some clusters first start a node for it."""
 
 Answer = tuple[str, int, str, str, tuple[tuple[str, str | None], ...]]
 """Answer of a task: its host, the id of the process that started its Python, and that Python's version, path and packages."""
@@ -70,7 +74,7 @@ class ClusterFacts:
         java: The version of the driver's Java.
         driver: The driver's Python.
         executors: The distinct Pythons in which tasks ran.
-        hosts: Number of executors that ran tasks, by host; in local mode, the driver counts as one.
+        hosts: Number of executors that ran tasks, by host, empty if none started; in local mode, the driver counts as one.
         expected_executors: Number of executors that are running, or that the settings ask for, whichever is larger.
         executors_failure: Why a Python function failed on executors; empty if it did not fail.
         missing_features: What this version of Spark cannot do, one text per feature.
@@ -92,15 +96,16 @@ class ClusterFacts:
     writes: Mapping[str, Mapping[str, str]]
 
 
-def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
+def cluster_facts(spark: SparkSession, uris: Iterable[str], first_executor_wait: float = FIRST_EXECUTOR_WAIT) -> ClusterFacts:
     """Gather the facts. Below each URI, an empty file is written and deleted; nothing else is changed.
 
     Args:
         spark: The session.
         uris: Folders for tables; the filesystems of their schemes are looked up in addition to ``OBJECT_STORES``.
+        first_executor_wait: Seconds in which the first executor has to start.
     """
     places = [*uris]
-    answered, failure = _executor_pythons(spark)
+    answered, failure = _executor_pythons(spark, first_executor_wait)
     executors = _each_once(answered)
     schemes = {*OBJECT_STORES, *(scheme_of(hadoop_uri(uri)) for uri in places)}
     filesystems = {scheme: filesystem_class(spark, scheme) for scheme in sorted(schemes)}
@@ -152,25 +157,50 @@ def python_facts(pause: float = 0) -> Callable[[Iterator[Any]], Iterator[Answer]
     return look
 
 
-def _executor_pythons(spark: SparkSession) -> tuple[dict[tuple[str, int], PythonFacts], str]:
+def _executor_pythons(spark: SparkSession, first_executor_wait: float) -> tuple[dict[tuple[str, int], PythonFacts], str]:
     """The Python of each executor, by host and process id, and the error if the function failed on an executor, else empty.
 
     Executors start one after another, and an application may begin without any: they are asked again until their number no
-    longer changes and all have answered, or ``_PATIENCE`` has passed.
+    longer changes and all have answered, or ``_PATIENCE`` has passed. Both are empty if no executor started.
     """
     look = python_facts(_PAUSE if has_executors(spark) else 0)
     found: dict[tuple[str, int], PythonFacts] = {}
     expected, end = _expected_executors(spark), time.monotonic() + _PATIENCE
+    with _cancelled_without_executors(spark, first_executor_wait) as cancelled:
+        try:
+            while True:
+                tasks = _tasks_for_each(spark)
+                answers = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+                found |= {answer[:2]: _python(answer) for answer in answers}
+                before, expected = expected, _expected_executors(spark)
+                if before == expected <= len(found) or time.monotonic() > end:
+                    return found, ""
+        except (PySparkException, Py4JJavaError) as error:
+            return found, "" if cancelled.is_set() else _reason(error)
+
+
+@contextmanager
+def _cancelled_without_executors(spark: SparkSession, seconds: float) -> Iterator[Event]:
+    """Cancel the jobs of this block, and set the event, if no executor runs after this many seconds.
+
+    Spark itself would wait for one without end.
+    """
+    tag, cancelled = f"airflow-delta-{uuid4().hex}", Event()
+
+    def cancel() -> None:
+        if not _running_executors(spark):
+            cancelled.set()
+            spark.sparkContext.cancelJobsWithTag(tag)
+
+    timer = Timer(seconds, cancel)
+    timer.daemon = True
+    spark.sparkContext.addJobTag(tag)
+    timer.start()
     try:
-        while True:
-            tasks = _tasks_for_each(spark)
-            answers = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(look).collect()
-            found |= {answer[:2]: _python(answer) for answer in answers}
-            before, expected = expected, _expected_executors(spark)
-            if before == expected <= len(found) or time.monotonic() > end:
-                return found, ""
-    except (PySparkException, Py4JJavaError) as error:
-        return found, _reason(error)
+        yield cancelled
+    finally:
+        timer.cancel()
+        spark.sparkContext.removeJobTag(tag)
 
 
 def _each_once(answered: Mapping[tuple[str, int], PythonFacts]) -> tuple[PythonFacts, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.operations.table_health import Finding, Severity
 from airflow_delta.jobs.cluster_check import check_cluster, executors, hosts
-from airflow_delta.jobs.cluster_facts import ClusterFacts, PythonFacts, cluster_facts
+from airflow_delta.jobs.cluster_facts import FIRST_EXECUTOR_WAIT, ClusterFacts, PythonFacts, cluster_facts
 from airflow_delta.jobs.session import job_session
 
 
@@ -25,10 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="What a cluster has and lacks for Delta tables")
     parser.add_argument("uri", nargs="*", help="a folder for tables: an empty file is written there and deleted")
     parser.add_argument("--json", action="store_true", help="print one line of JSON instead of a table")
+    wait = "how long to wait for the first executor (default: %(default)g)"
+    parser.add_argument("--wait", type=float, default=FIRST_EXECUTOR_WAIT, metavar="SECONDS", help=wait)
     chosen = parser.parse_args(arguments)
     spark = job_session("airflow-delta doctor")
     try:
-        facts = cluster_facts(spark, chosen.uri)
+        facts = cluster_facts(spark, chosen.uri, chosen.wait)
     finally:
         spark.stop()
     findings = check_cluster(facts)

@@ -84,6 +84,11 @@ def test_a_cluster_that_has_everything_has_no_findings():
             "found: no such file",
         ),
         (
+            {"executors": (), "hosts": {}, "expected_executors": 0},
+            ["EXECUTORS_MISSING"],
+            "expected an executor to run a task, found that none started",
+        ),
+        (
             {"hosts": {"node2": 1, "node1": 2}, "expected_executors": 10},
             ["EXECUTORS_SILENT"],
             "expected 10 executors to run a task, found node1: 2 executors, node2: 1 executor",

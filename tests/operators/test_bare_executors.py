@@ -16,6 +16,7 @@ from airflow_delta.cli.cluster import check_cluster
 from airflow_delta.jobs.errors import MissingPackageError
 from airflow_delta.operators import DeltaMergeOperator, DeltaOptimizeOperator
 from airflow_delta.shipping.environment import Environment, pack
+from airflow_delta.shipping.scripts import job_script
 
 pytestmark = pytest.mark.slow
 
@@ -150,3 +151,20 @@ def test_the_doctor_asks_executors_that_start_late_too_and_names_what_one_alone_
     assert missing == ["pyarrow,", "pandas,"]
     assert (report["facts"]["expected_executors"], list(report["facts"]["hosts"].values())) == (3, [3])
     assert len(report["facts"]["executors"]) == 2
+
+
+def test_the_doctor_of_a_cluster_where_no_executor_starts_ends_and_says_so(tmp_path):
+    master = "local-cluster[1,1,1024] --conf spark.executor.cores=2"  # more than its worker has
+    done = subprocess.run(
+        [sys.executable, job_script("doctor"), "--json", "--wait", "3", tmp_path],
+        env=os.environ | {"PYSPARK_SUBMIT_ARGS": f"--master {master} pyspark-shell"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    report = json.loads(done.stdout)
+    [finding] = report["findings"]
+    assert (done.returncode, finding["severity"], finding["code"]) == (1, "error", "EXECUTORS_MISSING")
+    assert (report["facts"]["hosts"], report["facts"]["executors"]) == ({}, [])
+    assert report["facts"]["writes"] == {str(tmp_path): {"driver": "", "JVM": ""}}
