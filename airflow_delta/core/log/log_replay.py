@@ -212,6 +212,13 @@ class LogReplay:
             yield self.active_files
             return
         changes = self._tail_changes
+        if self.segment.compacted and not self._by_commits:  # one may be wrong, which must be known before the first piece
+            paths = changes.added["path"]
+            is_added = FileFilter(pa.schema([ADD_FILE.field("path")]), lambda files: pc.is_in(files["path"], paths))
+            self._rebuilt(_OF_KEYS, is_added)
+        if self._by_commits:
+            yield from self._by_commits.file_pieces()
+            return
         self._refuse_shared(path_with_two_deletion_vectors(changes.added))
         for piece in active_file_pieces(self._store, self.segment.checkpoint):
             files = changes.untouched(pa.Table.from_batches([piece]))

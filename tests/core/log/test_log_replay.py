@@ -232,6 +232,16 @@ def test_where_compacted_commits_lost_a_remove_the_commits_decide_on_files_and_t
         handmade.commit(add(later))
 
 
+def test_where_compacted_commits_lost_the_remove_of_a_file_in_a_checkpoint_pieces_of_live_files_come_from_the_commits():
+    handmade = HandmadeLog().create(add("a"), add("b"))
+    handmade.log.checkpoint()
+    replaced = add("b", deletionVector=deletion_vector("v"))
+    handmade.commit(remove("b")).commit(replaced)
+    handmade.store.write(compacted_path(1, 2), KEEPS_ALL_TOMBSTONES + json.dumps(replaced).encode())
+    files = pa.concat_tables(handmade.log.snapshot().replay.file_pieces())
+    assert [(file["path"], file["deletion_vector"] is None) for file in files.to_pylist()] == [("a", True), ("b", False)]
+
+
 def test_a_broken_checkpoint_stays_known_in_later_versions_where_compacted_commits_were_wrong():
     handmade = HandmadeLog().create(add("a"), add("b"))
     handmade.commit(remove("b")).commit(add("b", deletionVector=deletion_vector("v")))
