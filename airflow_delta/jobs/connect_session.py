@@ -8,11 +8,13 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import cast
 
 import grpc
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.proto import AnalyzePlanRequest, ReleaseSessionRequest, SparkConnectServiceStub, UserContext
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.errors import DeltaError
@@ -27,6 +29,14 @@ _PATIENCE = 30.0
 
 _GRACE = 3.0
 """Seconds that closing the session may take: PySpark would ask a server that is gone for ten minutes."""
+
+KEEPALIVE = {
+    "grpc.keepalive_time_ms": 310_000,  # servers of gRPC by default take one ping in five minutes
+    "grpc.keepalive_timeout_ms": 20_000,
+    "grpc.keepalive_permit_without_calls": 0,
+    "grpc.http2.max_pings_without_data": 0,  # any number
+}
+"""Options of a channel that pings the server: one whose machine is gone closes no connection, and would be waited for."""
 
 _DENIED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
@@ -55,7 +65,7 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
     own = session_id(origin, attempt)
     _release(url, session_id(origin, attempt - 1))
     _release(url, own, may_return=True)
-    spark = SparkSession.builder.remote(f"{url};session_id={own}").getOrCreate()
+    spark = _open(f"{url};session_id={own}")
 
     def leave() -> None:
         with suppress(DeltaError):  # the server may be gone
@@ -75,6 +85,13 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
         yield spark
     finally:
         _within_grace(leave)
+
+
+def _open(url: str) -> SparkSession:
+    """As ``SparkSession.builder.remote``, which takes no options of a channel."""
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    session = ConnectSession.builder.channelBuilder(DefaultChannelBuilder(url, [*KEEPALIVE.items()])).getOrCreate()
+    return cast("SparkSession", session)
 
 
 def session_id(origin: Origin, attempt: int) -> str:

@@ -134,7 +134,8 @@ class ServerUnreachableError(DeltaError):
     retryable = True
     message = "expected a server of Spark Connect at {address}, found none: {detail}"
     remedy = (
-        "start it, or correct host, port and use_ssl of the connection; a server that takes tokens beyond localhost needs TLS"
+        "start it, or correct host, port and use_ssl of the connection; a server that takes tokens beyond localhost needs TLS; "
+        "for a certificate of your own authority set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH on the worker"
     )
     address: str
     detail: str

@@ -6,7 +6,7 @@ other module imports py4j, which ``pyspark-client`` does not include.
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 _CONNECT = "pyspark.sql.connect."
+_GRACE = 3.0
+"""Seconds that a server has to free rows: PySpark asks one that is lost for ten minutes."""
 _copying = Lock()
 
 
@@ -185,10 +187,20 @@ def checkpointed(rows: DataFrame) -> DataFrame:
 
 
 def release_checkpoint(rows: DataFrame) -> None:
-    """Free what ``localCheckpoint`` keeps of these rows; Spark Connect does so when its client forgets them."""
-    if not is_connect(rows.sparkSession):
+    """Free what ``localCheckpoint`` keeps of these rows, which cannot be used afterwards."""
+    if is_connect(rows.sparkSession):
+        freeing = Thread(target=_forget, args=(rows._plan,), name="release-checkpoint", daemon=True)  # noqa: SLF001
+        freeing.start()
+        freeing.join(_GRACE)
+    else:
         kept = analyzed_plan(rows).rdd()
         kept.sparkContext().unpersistRDD(kept.id(), False)  # like unpersist(), which would warn if the rows are gone
+
+
+def _forget(relation: Any) -> None:
+    """Send now the request that PySpark sends when Python forgets a relation, and would wait for."""
+    relation.__del__()
+    relation._relation_id = None  # noqa: SLF001 - nothing is left to be sent
 
 
 def repeats(rows: DataFrame) -> bool:

@@ -7,7 +7,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
+import psutil
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.connect.proto import (
     AnalyzePlanResponse,
     ReleaseSessionResponse,
@@ -237,3 +240,70 @@ def test_a_long_stage_on_the_server_is_told_in_the_log_and_its_tasks_count_up(tm
     done = [int(line[4]) for line in lines]
     assert done == sorted(done)
     assert done[0] < done[-1] <= 8
+
+
+GONE = """
+import os, signal, sys, threading
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.jobs import connect_session
+from airflow_delta.jobs.run import typed_error
+
+url, archive, server = sys.argv[1:]
+connect_session.KEEPALIVE |= {"grpc.keepalive_time_ms": 5_000, "grpc.keepalive_timeout_ms": 2_000}
+with connect_session.connect_session(url, Origin(), {}, archive) as spark:
+    spark.client.set_retry_policies([])  # PySpark would try again for ten minutes
+    threading.Timer(1, os.kill, (int(server), signal.SIGSTOP)).start()
+    try:
+        spark.sql("SELECT java_method('java.lang.Thread', 'sleep', 5000L)").collect()
+    except Exception as error:
+        print("UNAVAILABLE" in str(error), typed_error(error, OptimizeStatement(table='t')).retryable, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_server_that_answers_no_more_without_closing_its_connection_is_an_error_that_a_retry_may_mend(tmp_path):
+    with connect_server(tmp_path) as address:
+        [server] = psutil.Process().children()
+        command = [sys.executable, "-c", GONE, address, str(build_archive(tmp_path)), str(server.pid)]
+        driver = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert driver.stdout == "True True\n", driver.stderr
+
+
+LOST = """
+import os, signal, sys
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.statements import MergeStatement, SqlSource
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.jobs.connect_session import connect_session
+from airflow_delta.jobs.run import run
+from airflow_delta.jobs.spec import JobSpec
+
+url, archive, server, table = sys.argv[1:]
+commit = OptimisticTransaction.commit
+
+def commit_and_lose_server(self, *arguments, **options):
+    try:
+        return commit(self, *arguments, **options)
+    finally:
+        os.kill(int(server), signal.SIGKILL)
+
+OptimisticTransaction.commit = commit_and_lose_server
+source = SqlSource("SELECT id + 2L AS id, concat('x', id) AS name FROM range(3)")
+spec = JobSpec(statement=MergeStatement(table=table, source=source, on="target.id = source.id"), origin=Origin())
+with connect_session(url, Origin(), {}, archive) as spark:
+    print(run(spark, spec).outcome.version, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_server_that_is_lost_after_the_commit_delays_the_result_by_seconds_alone(tmp_path):
+    write_deltalake(str(tmp_path / "table"), pa.table({"id": [1, 2], "name": ["tit", "wren"]}))
+    with connect_server(tmp_path) as address:
+        [server] = psutil.Process().children()
+        command = [sys.executable, "-c", LOST, address, str(build_archive(tmp_path)), str(server.pid), str(tmp_path / "table")]
+        driver = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert driver.stdout == "1\n", driver.stderr
+    assert DeltaTable(tmp_path / "table").to_pyarrow_table().num_rows == 4
