@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import SparkNoSuchElementException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
@@ -57,7 +57,7 @@ def holds(spark: SparkSession, settings: Mapping[str, str]) -> bool:
     """Whether a session has these settings, possibly as Spark's defaults."""
     try:
         return all(spark.conf.get(key) == value for key, value in settings.items())
-    except PySparkException:  # this version of Spark does not know one of the settings
+    except SparkNoSuchElementException:  # this version of Spark does not know one of the settings
         return False
 
 

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark import RDD
+from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.spark import DeltaTable, delta_writer, session
 from airflow_delta.spark.jvm import copied_session
-from airflow_delta.spark.session import query, result_bytes, task_memory
+from airflow_delta.spark.session import holds, query, result_bytes, task_memory
 from airflow_delta.spark.streaming import DeltaSink
 from tests.spark.needs import looks_into_the_jvm
 
@@ -122,3 +123,18 @@ def test_the_memory_of_a_task_is_what_no_cached_row_and_no_other_task_takes(monk
 def test_one_query_may_bring_half_of_what_the_session_allows(allowed, mebibytes):
     settings = {} if allowed is None else {"spark.driver.maxResultSize": allowed}
     assert result_bytes(SimpleNamespace(conf=settings)) == mebibytes << 20
+
+
+def test_a_session_does_not_hold_a_setting_that_its_spark_does_not_know(spark):
+    ansi = {"spark.sql.ansi.enabled": spark.conf.get("spark.sql.ansi.enabled")}
+    assert holds(spark, ansi)
+    assert not holds(spark, ansi | {"spark.sql.noSuchSetting": "true"})
+
+
+def test_a_session_that_gives_no_answer_about_its_settings_is_an_error_not_a_missing_setting():
+    def get(_setting):
+        raise PySparkException("[INVALID_HANDLE.SESSION_CLOSED] The session was closed.")
+
+    closed = SimpleNamespace(conf=SimpleNamespace(get=get))
+    with pytest.raises(PySparkException, match="SESSION_CLOSED"):
+        holds(closed, {"spark.sql.ansi.enabled": "true"})
