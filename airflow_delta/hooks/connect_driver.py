@@ -11,6 +11,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,9 @@ COMMAND = (sys.executable, "-u", "-P", "-m", "airflow_delta.jobs.connect")
 
 GRACE = 4.0
 """Seconds between SIGTERM and SIGKILL, in which the driver interrupts its operations on the server."""
+
+_LAST_LINES = 2.0
+"""Seconds to read what an ended driver has printed; the output stays open if a process that it has started lives on."""
 
 _logger = logging.getLogger(__name__)
 
@@ -75,14 +79,14 @@ class ConnectDriver:
             private: A directory that only this user can access, for the archive of the package.
         """
         job = ConnectJob(spec=spec.to_text(), archive=str(build_archive(private)), settings=self._settings)
-        assert self._process.stdin is not None  # noqa: S101 - both are pipes
-        assert self._process.stdout is not None  # noqa: S101
+        assert self._process.stdin is not None  # noqa: S101 - a pipe
         with suppress(BrokenPipeError):  # the driver has already ended; its exit code says how
             self._process.stdin.write(job.to_text())
             self._process.stdin.flush()
-        for line in self._process.stdout:
-            _logger.info("%s", line.rstrip())
+        output = threading.Thread(target=self._log_output, name="driver-output", daemon=True)
+        output.start()
         exit_code = self._process.wait()
+        output.join(_LAST_LINES)
         if not exit_code:
             return None
         detail = f"its process beside the worker ended ({ending_of(exit_code)})"
@@ -91,6 +95,11 @@ class ConnectDriver:
         elif exit_code == os.EX_TEMPFAIL:
             detail = f"{detail}, as it was told to by another process"
         return DriverLostError(table=spec.statement.table, detail=detail)
+
+    def _log_output(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - a pipe
+        for line in self._process.stdout:
+            _logger.info("%s", line.rstrip())
 
     def kill(self) -> None:
         """End the driver and what it runs on the server; does nothing if it has already ended."""

@@ -23,7 +23,7 @@ NAMES = frozenset(
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME", "LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS"),
         *("TMPDIR", "TMP", "TEMP", "CLASSPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "MALLOC_ARENA_MAX"),
         *("JAVA_HOME", "JAVA_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY", "NO_GRPC_PROXY"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
         *("KUBECONFIG", "STORAGE_EMULATOR_HOST", "BOTO_CONFIG", "MSI_ENDPOINT", "MSI_SECRET"),
     }
@@ -33,7 +33,7 @@ NAMES = frozenset(
 PREFIXES = (
     *("SPARK_", "PYSPARK_", "PYTHON", "HADOOP_", "HDFS_", "YARN_", "MAPRED_", "HIVE_", "KUBERNETES_", "KRB5", "OPENLINEAGE_"),
     *("AWS_", "AZURE_", "GOOGLE_", "GCLOUD_", "GCE_", "GCP_", "CLOUDSDK_", "IDENTITY_"),
-    *("LC_", "LD_", "DYLD_", "ARROW_", "OMP_", "AIRFLOW_DELTA_", "AIRFLOW_CTX_"),
+    *("LC_", "LD_", "DYLD_", "ARROW_", "OMP_", "GRPC_", "AIRFLOW_DELTA_", "AIRFLOW_CTX_"),
 )
 """Prefixes of names, in any case: Spark and Hadoop, the machine's identity, languages, libraries, the ids of the task."""
 

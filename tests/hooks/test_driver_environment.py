@@ -44,6 +44,7 @@ from airflow_delta.jobs.worker_processes import WorkerProcesses
             "IDENTITY_HEADER",
         ),
         *("https_proxy", "HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "LD_LIBRARY_PATH"),
+        *("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "GRPC_PROXY", "no_grpc_proxy"),
         *("AIRFLOW_DELTA_STORAGE_OPTIONS", "AIRFLOW_CTX_DAG_ID"),
     ],
 )

@@ -133,6 +133,20 @@ def test_a_driver_that_is_lost_after_its_commit_has_done_its_work(empty_table, d
     assert (run.state, run.version, run.result["already_committed"], len(program.calls)) == ("success", 1, True, 1)
 
 
+LEAVE = """
+import subprocess
+pid = subprocess.Popen(["sleep", "60"]).pid
+Path(spec["statement"]["table"] + ".seen").write_text(json.dumps({"pid": pid}))
+"""
+
+
+def test_a_task_does_not_wait_for_a_process_that_its_driver_leaves_running(empty_table, driver, run_task):
+    driver(COMMIT + "write_commit()\n" + LEAVE)
+    run = run_task(lambda: merge(empty_table))
+    psutil.Process(seen(empty_table)["pid"]).kill()  # fails if it has ended
+    assert (run.state, run.version) == ("success", 1)
+
+
 def test_a_driver_that_another_process_told_to_end_is_lost_and_says_so(empty_table, driver, run_task):
     driver(f"sys.exit({os.EX_TEMPFAIL})")
     [error] = run_task(lambda: merge(empty_table)).errors
