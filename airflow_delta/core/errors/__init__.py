@@ -16,7 +16,7 @@
     ├── CorruptLogError                a log file with invalid content
     │   ├── LogGapError                a commit file is missing between others
     │   ├── StagedCommitDamagedError   the document of a staged commit is invalid
-    │   └── UnfinishedCommitError      an incomplete commit file                     (retryable)
+    │   └── UnfinishedCommitError      the newest commit file is incomplete          (retryable)
     ├── CorruptDataFileError           a data file that does not match the log
     │   └── MissingDataFileError       a data file that does not exist
     ├── ChangeDataNotRecordedError     the change data feed was not enabled at a version

@@ -175,7 +175,10 @@ class LogGapError(CorruptLogError):
 
 @dataclass(kw_only=True, eq=False)
 class UnfinishedCommitError(CorruptLogError):
-    """A commit file is incomplete: its writer died on a filesystem without hard links, or is still running."""
+    """The newest commit file is incomplete: its writer died on a filesystem without hard links, or is still running.
+
+    An older one was complete once, and is a ``CorruptLogError``.
+    """
 
     code = "DELTA_UNFINISHED_COMMIT"
     retryable = True

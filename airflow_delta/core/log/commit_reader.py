@@ -29,6 +29,7 @@ from airflow_delta.core.log.non_file_actions import (
     LogText,
     NonFileActions,
 )
+from airflow_delta.core.log.unfinished_commits import read_settled
 from airflow_delta.core.storage.log_store import LogStore
 
 _READERS = 32  # concurrent requests
@@ -178,8 +179,7 @@ def read_commit_info(store: LogStore, version: int) -> CommitInfo | None:
         LogGapError: The commit file does not exist.
         CorruptLogError: The ``commitInfo`` is not a JSON object.
     """
-    text = _text(store, version, commit_path(version))
-    infos = NonFileActions(store.table_uri, [text], [COMMIT_INFO]).all_of(COMMIT_INFO, CommitInfo.from_json)
+    infos = _non_file_actions(store, version, COMMIT_INFO).all_of(COMMIT_INFO, CommitInfo.from_json)
     return infos[0][1] if infos else None
 
 
@@ -190,15 +190,19 @@ def read_metadata(store: LogStore, version: int) -> Metadata | None:
         LogGapError: The commit file does not exist.
         CorruptLogError: The metadata violates the protocol.
     """
-    text = _text(store, version, commit_path(version))
-    return NonFileActions(store.table_uri, [text], [METADATA]).last_of(METADATA, Metadata.from_json)
+    return _non_file_actions(store, version, METADATA).last_of(METADATA, Metadata.from_json)
+
+
+def _non_file_actions(store: LogStore, version: int, key: str) -> NonFileActions:
+    path = commit_path(version)
+    return read_settled(store, lambda: NonFileActions(store.table_uri, [_text(store, version, path)], [key]))
 
 
 def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
     """The combined content of these files, given as (last version covered, path) in ascending order of versions."""
     if not files:
         return CommitBatch()
-    return _batch_of(store.table_uri, _texts(store, files))
+    return read_settled(store, lambda: _batch_of(store.table_uri, _texts(store, files)))
 
 
 def _batch_of(table: str, texts: Sequence[LogText]) -> CommitBatch:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from airflow_delta.core.errors import CorruptLogError, UnfinishedCommitError
 from airflow_delta.core.json_text import JsonTooLongError, parse_json
 from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
+from airflow_delta.core.log.file_names import LogFileKind, parse_name
 from airflow_delta.core.log.long_commit_info import long_commit_info
 from airflow_delta.core.storage.log_store import UNFINISHED
 
@@ -45,11 +46,21 @@ class LogText:
         lines = [line for line in content.split(b"\n") if line and not line.isspace()]
         return cls(path=path, version=version, lines=lines)
 
+    @property
+    def _is_commit(self) -> bool:
+        """Whether it is a commit, in the log or staged; checkpoints and compacted files appear as a whole."""
+        name = parse_name(self.path.rpartition("/")[2])
+        return name is None or name.kind is LogFileKind.COMMIT
+
     def corrupt(self, table: str, number: int, detail: str) -> CorruptLogError:
-        """The error for a line, by its number from 1; an ``UnfinishedCommitError`` if the file breaks off there."""
+        """The error for a line, by its number from 1.
+
+        If a commit breaks off there, an ``UnfinishedCommitError``: only ``read_settled`` finds out whether it is the newest.
+        """
         line = self.lines[number - 1]
         if line.startswith(UNFINISHED) or (number == len(self.lines) and not line.rstrip().endswith(b"}")):
-            return UnfinishedCommitError(table=table, file=self.path, detail=f"it is cut off in line {number}")
+            error = UnfinishedCommitError if self._is_commit else CorruptLogError
+            return error(table=table, file=self.path, detail=f"it is cut off in line {number}")
         return CorruptLogError(table=table, file=self.path, detail=f"line {number}: {detail}")
 
 

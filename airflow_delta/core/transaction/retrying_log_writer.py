@@ -14,6 +14,7 @@ from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.history import monotonic_times
 from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.log.unfinished_commits import read_settled
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.commit_checks import is_empty
 from airflow_delta.core.transaction.winning_commit import WinningCommit
@@ -110,12 +111,15 @@ class RetryingLogWriter:
 
 
 def _whole_commit(store: LogStore, version: int) -> CommitActions:
-    """The actions of the commit. Raises ``UnfinishedCommitError`` for an empty commit file, too: nothing may be based on it."""
-    actions = read_commit(store, version)
-    if actions.commit_info is None and is_empty(actions):
-        detail = "it exists but is empty; another writer may still be writing it"
-        raise UnfinishedCommitError(table=store.table_uri, file=commit_path(version), detail=detail)
-    return actions
+    """The actions of the commit. An empty commit file is cut off, too: nothing may be based on it."""
+
+    def read() -> CommitActions:
+        actions = read_commit(store, version)
+        if actions.commit_info is None and is_empty(actions):
+            raise UnfinishedCommitError(table=store.table_uri, file=commit_path(version), detail="it is empty")
+        return actions
+
+    return read_settled(store, read)
 
 
 def _commits_from(store: LogStore, version: int) -> Iterator[WinningCommit]:

@@ -23,6 +23,7 @@ from airflow_delta.core.log.commit_reader import CommitBatch
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.managed_log_store import publish_ratified
 from airflow_delta.core.log.non_file_actions import DOMAIN, METADATA, PROTOCOL, TRANSACTION, LogText, NonFileActions
+from airflow_delta.core.log.unfinished_commits import read_settled
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
 from airflow_delta.core.operations.checkpoints.checkpoint_writer import CHECKPOINT_PROTECTION, V2_CHECKPOINT
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent
@@ -207,7 +208,8 @@ class _SharedCheckpoint:
             lines = self._of_pieces(start.commits(), actions, reader, LINES_DDL).toArrow().sort_by("version")
         commits = start.segment.commits
         texts = [LogText.from_content(commits[row["version"]].path, row["version"], row["lines"]) for row in lines.to_pylist()]
-        small = NonFileActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
+        keys = (PROTOCOL, METADATA, TRANSACTION, DOMAIN)
+        small = read_settled(self._store, partial(NonFileActions, self._store.table_uri, texts, keys))
         return CommitBatch(
             protocol=small.last_of(PROTOCOL, Protocol.from_json),
             metadata=small.last_of(METADATA, Metadata.from_json),

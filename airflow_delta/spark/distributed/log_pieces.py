@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, fields
+from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from airflow_delta.core.log.checkpoint_parquet import CheckpointFile, FileFilter
 from airflow_delta.core.log.corrupt_log_errors import corrupt_log_errors
 from airflow_delta.core.log.json_file_actions import VERSION, file_actions
 from airflow_delta.core.log.non_file_actions import LogText
+from airflow_delta.core.log.unfinished_commits import read_settled
 from airflow_delta.core.storage.log_store import LogStore
 
 ADDS, REMOVES = ADD_FILE.append(VERSION), REMOVE_FILE.append(VERSION)
@@ -59,7 +61,7 @@ class LogPiece:
     def _of_json(self, store: LogStore) -> Iterator[pa.Table]:
         for lines in self._blocks(store):
             text = LogText.from_content(self.path, self.version, lines)
-            found = file_actions(store.table_uri, [text])
+            found = read_settled(store, partial(file_actions, store.table_uri, [text]))
             yield from (actions for actions in (found.adds, found.removes) if len(actions))
 
     def _blocks(self, store: LogStore) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CorruptLogError, LogGapError
+from airflow_delta.core.errors import CorruptLogError, LogGapError, UnfinishedCommitError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.checkpoints import CheckpointKind
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
@@ -107,6 +107,17 @@ def test_small_lines_leave_out_what_is_about_files(log):
 def test_a_commit_that_went_away_is_a_gap(log):
     with pytest.raises(LogGapError):
         list(LogPiece(path=commit_path(7), version=7).actions(log.store))
+
+
+def test_a_piece_of_a_commit_that_is_cut_off_is_unfinished_only_at_the_end_of_the_log(log):
+    log.store.write(commit_path(3), b'{"add":{"path":"e","partitionVal')
+    piece = LogPiece(path=commit_path(3), version=3)
+    with pytest.raises(UnfinishedCommitError):
+        list(piece.actions(log.store))
+    log.store.write(commit_path(4), json.dumps(add("f")).encode())
+    with pytest.raises(CorruptLogError, match="later commits exist") as caught:
+        list(piece.actions(log.store))
+    assert (caught.value.file, caught.value.retryable) == (commit_path(3), False)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 7, 100])
