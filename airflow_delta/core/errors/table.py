@@ -159,7 +159,10 @@ class CorruptLogError(DeltaError):
 
     code = "DELTA_CORRUPT_LOG"
     message = "{file} of {table} cannot be read: {detail}"
-    remedy = "restore the file from a backup, or restore the table to a version that does not need it"
+    remedy = (  # a restore of the table would open its newest version, which needs the file, too
+        "restore the file from a backup; earlier versions that do not need it can still be read (version=...) and written into "
+        "a new table"
+    )
     table: str
     file: str
     detail: str

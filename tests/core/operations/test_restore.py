@@ -14,6 +14,8 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     AppendOnlyTableError,
     ConcurrentWriteError,
+    CorruptDataFileError,
+    CorruptLogError,
     DataFilesMissingError,
     InvalidStatementError,
     PathOutsideTableError,
@@ -429,3 +431,23 @@ def test_a_table_that_spark_restored_is_restored_alike(golden_table):
         return sorted(snapshot.files().drop_columns(["data_change"]).to_pylist(), key=str), snapshot.schema, snapshot.protocol
 
     assert state(ours, 5) == state(root, 5)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut off"])
+def test_a_damaged_log_cannot_be_restored_and_its_error_names_what_can_be_done(damage):
+    made = HandmadeLog().create(add("a")).commit(add("b")).commit(add("c")).commit(add("d"))
+    if damage == "missing":
+        made.remove_commits(2)
+    else:
+        made.store.write(commit_path(2), b'{"add":{"path":"c"')
+    with pytest.raises(CorruptLogError) as caught:
+        made.log.restore(version=1)
+    assert caught.value.file == commit_path(2)
+    assert "restore the table" not in caught.value.remedy
+    assert "restore the file from a backup; earlier versions" in str(caught.value)
+    assert "(version=...)" in str(caught.value)
+    assert made.paths(1) == ["a", "b"]
+
+
+def test_a_damaged_data_file_is_no_hindrance_to_a_restore_and_its_remedy_says_so():
+    assert "or restore the table to a version that does not need it" in CorruptDataFileError.remedy
