@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeVar
 
-from airflow_delta.core.errors import LogGapError, TableNotFoundError, VersionNotFoundError
+from airflow_delta.core.errors import DeltaError, LogGapError, TableNotFoundError, VersionNotFoundError
 from airflow_delta.core.log.file_names import (
     END_OF_VERSIONS,
     LOG_DIRECTORY,
@@ -84,9 +85,21 @@ class LogListing:
         If no version can, the newest version, because opening it raises an error that names what is missing.
         """
         latest = self.latest_version or 0
-        starts = sorted({0 if 0 in self.commits else latest, *(checkpoint.version for checkpoint in self.checkpoints)})
-        whole = (start for start in starts if all(version in self.commits for version in range(start + 1, latest + 1)))
-        return next(whole, latest)
+        ranges = self.readable_ranges()
+        return ranges[-1].start if ranges and latest in ranges[-1] else latest
+
+    def readable_ranges(self) -> list[range]:
+        """The versions that can be rebuilt, ascending.
+
+        Each range starts with version 0 or one with a checkpoint, and stops where a commit is missing. There is more than one
+        range only if commits are missing between others.
+        """
+        starts = {checkpoint.version for checkpoint in self.checkpoints} | ({0} & self.commits.keys())
+        ranges: list[range] = []
+        for start in sorted(starts):
+            if not ranges or start >= ranges[-1].stop:
+                ranges.append(range(start, next(version for version in count(start + 1) if version not in self.commits)))
+        return ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +183,8 @@ def find_segment(store: LogStore, version: int | None = None, *, broken: Collect
 
     Raises:
         TableNotFoundError: The log holds neither a commit nor a checkpoint.
-        VersionNotFoundError: ``version`` cannot be rebuilt: it does not exist, or files that it needs were cleaned up.
-        LogGapError: A commit is missing between others.
+        VersionNotFoundError: ``version`` does not exist, or was cleaned up.
+        LogGapError: A commit that ``version`` needs is missing between others.
     """
     try:
         return find_settled(store, lambda: _find_segment(store, version, broken))
@@ -245,20 +258,27 @@ def _chosen(compacted: Iterable[CompactedCommits], first: int, last: int) -> tup
 
 
 def _refuse_cleaned_up(store: LogStore, version: int | None) -> None:
-    """Raise a clearer error than a missing file if the version was cleaned up long ago."""
+    """Raise a clearer error than a missing file if the version was cleaned up long ago.
+
+    Then it lies before all versions that can be rebuilt; or, as an interrupted cleanup may leave older checkpoints, its own
+    commit is gone, too, and it lies before the checkpoint that the newest version begins with.
+    """
     listing = list_log(store)
-    wanted = listing.latest_version or 0 if version is None else version
-    if wanted < listing.earliest_readable_version():
-        raise _version_not_found(store, wanted, listing)
+    ranges = listing.readable_ranges()
+    if version is None or not ranges:
+        return
+    is_gone = version not in listing.commits and version < ranges[-1].start and listing.latest_version in ranges[-1]
+    if is_gone or version < ranges[0].start:
+        raise _version_not_found(store, version, listing)
 
 
-def _version_not_found(store: LogStore, wanted: int, listing: LogListing) -> VersionNotFoundError:
-    return VersionNotFoundError(
-        table=store.table_uri,
-        version=wanted,
-        earliest=listing.earliest_readable_version(),
-        latest=listing.latest_version or 0,
-    )
+def _version_not_found(store: LogStore, wanted: int, listing: LogListing) -> DeltaError:
+    """The error for a version before or after all those of the log; names the readable ones that are nearest to it."""
+    ranges = listing.readable_ranges()
+    if not ranges:
+        return LogGapError(table=store.table_uri, file=commit_path(0), detail="later commits exist, and no checkpoint")
+    nearest = ranges[0] if wanted < ranges[0].start else ranges[-1]
+    return VersionNotFoundError(table=store.table_uri, version=wanted, earliest=nearest.start, latest=nearest[-1])
 
 
 def holds_table(store: LogStore) -> bool:

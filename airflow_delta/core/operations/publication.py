@@ -18,6 +18,7 @@ from airflow_delta.core.actions.commit_info import PUBLISHED_BY_KEY
 from airflow_delta.core.errors import (
     CommitConflictError,
     DeltaError,
+    LogGapError,
     StagedCommitDamagedError,
     StagedCommitDiscardedError,
     StagedCommitExpiredError,
@@ -185,7 +186,7 @@ def _base(log: TableLog, staged: StagedCommit) -> Snapshot | None:
         return None
     try:
         base = log.snapshot(staged.base_version)
-    except VersionNotFoundError as error:
+    except (VersionNotFoundError, LogGapError) as error:
         raise _expired(log, staged, f"the log has lost version {staged.base_version}, behind which it was staged") from error
     if base.metadata.id != staged.table_id:
         detail = "the table was replaced by another one"

@@ -20,6 +20,7 @@ from airflow_delta.core.actions import Metadata, Origin
 from airflow_delta.core.errors import (
     DeltaError,
     InvalidStatementError,
+    LogGapError,
     RetentionTooShortError,
     VersionNotFoundError,
 )
@@ -220,7 +221,7 @@ def _without_pinned(log: TableLog, files_to_delete: pa.Table, versions: Iterable
             break
         try:
             pinned = log.snapshot(version).files().select(["path", "deletion_vector"])
-        except VersionNotFoundError:  # no reader can open it
+        except (VersionNotFoundError, LogGapError):  # no reader can open it
             continue
         files_to_delete = unneeded_files(
             files_to_delete, named_paths([pinned], table=snapshot.table_uri), _partition_names(snapshot), _ANY_TIME

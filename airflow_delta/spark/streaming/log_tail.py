@@ -258,7 +258,7 @@ class LogTail:
         """The table at a version; None if the log does not reach back that far."""
         try:
             return self._log.snapshot(version)
-        except VersionNotFoundError:
+        except (VersionNotFoundError, LogGapError):
             return None
 
     def _lost(self, version: int) -> StreamLogLostError:

@@ -1,4 +1,9 @@
+from contextlib import suppress
+from itertools import chain
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_delta.core.errors import (
     LogGapError,
@@ -142,6 +147,62 @@ def test_a_version_that_was_cleaned_up_is_refused_with_the_range():
         with pytest.raises(VersionNotFoundError) as caught:
             find_segment(handmade.store, version)
         assert (caught.value.earliest, caught.value.latest) == (5, 7)
+
+
+@pytest.mark.parametrize(
+    ("commits", "checkpoints", "version", "missing"),
+    [
+        ([0, 1, 3, 4, 5, 6], [], 4, 2),
+        ([0, 1, 3, 4, 5, 6], [5], 4, 2),
+        ([3, 4, 6, 7, 8, 9], [3, 8], 7, 5),
+        ([4, 5, 6], [], 5, 0),
+        ([4, 5, 6], [], 1_000, 0),
+    ],
+)
+def test_a_version_behind_a_gap_is_refused_with_the_commit_that_is_missing(commits, checkpoints, version, missing):
+    with pytest.raises(LogGapError) as caught:
+        find_segment(handmade_log(commits, checkpoints).store, version)
+    assert caught.value.file == commit_path(missing)
+
+
+@pytest.mark.parametrize("commits", [[1, 4, 5], [0, 4, 5], [4, 5], [2, 4, 5]])
+def test_a_version_whose_commit_an_interrupted_cleanup_has_deleted_is_refused_with_the_range(commits):
+    with pytest.raises(VersionNotFoundError) as caught:
+        find_segment(handmade_log(commits, [2, 4]).store, 3)
+    assert (caught.value.earliest, caught.value.latest) == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("commits", "checkpoints", "version", "earliest", "latest"),
+    [
+        ([0, 1, 3, 4, 5, 6], [], 9, 0, 1),
+        ([0, 1, 3, 4, 5, 6], [5], 9, 5, 6),
+        ([0, 1, 3, 4, 5, 6], [5], -1, 0, 1),
+        ([3, 4, 5, 6, 7, 9], [5], 4, 5, 7),
+        ([3, 4, 5, 6, 7, 9], [5], 10, 5, 7),
+        ([3, 4, 6, 7, 8, 9], [3, 8], 2, 3, 4),
+        ([3, 4, 6, 7, 8, 9], [3, 8], 10, 8, 9),
+    ],
+)
+def test_the_versions_named_instead_of_one_that_is_not_there_can_all_be_read(commits, checkpoints, version, earliest, latest):
+    store = handmade_log(commits, checkpoints).store
+    with pytest.raises(VersionNotFoundError) as caught:
+        find_segment(store, version)
+    assert (caught.value.earliest, caught.value.latest) == (earliest, latest)
+    assert [find_segment(store, readable).version for readable in range(earliest, latest + 1)] == [*range(earliest, latest + 1)]
+
+
+@given(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9), max_size=3))
+def test_the_readable_ranges_are_the_versions_that_can_be_found(commits, checkpoints):
+    store = handmade_log(sorted(commits), checkpoints).store
+    listing = list_log(store)
+    found = set()
+    for version in range(10):
+        with suppress(LogGapError, VersionNotFoundError, TableNotFoundError):
+            found.add(find_segment(store, version).version)
+    assert sorted(chain(*listing.readable_ranges())) == sorted(found)
+    whole = [version for version in found if {*range(version + 1, (listing.latest_version or 0) + 1)} <= commits]
+    assert listing.earliest_readable_version() == min(whole, default=listing.latest_version or 0)
 
 
 @pytest.mark.parametrize("suffix", ["json", "parquet"])

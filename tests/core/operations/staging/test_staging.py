@@ -114,11 +114,12 @@ def test_what_is_published_is_found_when_the_log_has_lost_the_version_behind_whi
     assert (again.version, again.already_committed) == (2, True)
 
 
-def test_what_was_never_published_has_expired_with_the_version_behind_which_it_was_staged(table):
+@pytest.mark.parametrize("lost", [(0, 1), (1,)], ids=["cleaned up", "a gap"])
+def test_what_was_never_published_has_expired_with_the_version_behind_which_it_was_staged(table, lost):
     handle = table.stage(3).staged
     table.append("second.parquet", 4)
     table.log.checkpoint()
-    lose_versions(table, 0, 1)
+    lose_versions(table, *lost)
     with pytest.raises(StagedCommitExpiredError, match="lost version 1"):
         table.log.publish(handle)
 
