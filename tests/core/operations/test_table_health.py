@@ -178,11 +178,17 @@ def test_a_wrong_checksum_is_a_warning():
     assert codes(log) == []
 
 
-@pytest.mark.parametrize(("hint", "text"), [(b"{", "cannot be read"), (b'{"version":9,"size":1}', "version 9")])
-def test_a_hint_that_lies_is_a_warning(hint, text):
+@pytest.mark.parametrize(
+    ("hint", "text"), [(b"{", "cannot be read"), (b'{"version":9,"size":1}', "version 9"), (b'{"version":9999}', "9999")]
+)
+def test_a_hint_that_lies_is_a_warning_and_its_remedy_mends_it(hint, text):
     log = handmade(file("a"))
     log.store.write(LAST_CHECKPOINT, hint)
-    assert text in only(log, "HINT_WRONG").text
+    found = only(log, "HINT_WRONG")
+    assert text in found.text
+    assert found.remedy.startswith("write a checkpoint")
+    log.log.checkpoint()
+    assert codes(log) == []
 
 
 def test_a_checkpoint_is_overdue_after_ten_intervals():

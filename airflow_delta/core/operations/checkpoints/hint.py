@@ -16,17 +16,18 @@ from airflow_delta.core.storage.log_store import LogStore
 
 
 def point_to(store: LogStore, hint: dict[str, Any]) -> None:
-    """Point readers to the checkpoint of ``hint["version"]``, unless the hint already names a newer one.
+    """Point readers to the checkpoint of ``hint["version"]``, unless the hint already names a newer one that exists.
 
     A version that also has a checkpoint with another number of files gets no hint, and loses an existing one: Delta Kernel may
     pick either checkpoint, and rejects the table if the hint describes the other.
     """
     version, hinted = hint["version"], hinted_version(store)
-    if (hinted or 0) > version:
+    if hinted is not None and hinted > version and _numbers_of_files(store, hinted):
         return
-    if (hinted in (None, version) or "parts" in hint) and _numbers_of_files(store, version) > 1:
-        if hinted == version:
-            store.delete([LAST_CHECKPOINT])
+    is_older = hinted is not None and hinted < version
+    if (not is_older or "parts" in hint) and _numbers_of_files(store, version) > 1:
+        if not is_older:
+            store.delete([LAST_CHECKPOINT])  # also one that is wrong or unreadable
         return
     hint[CHECKSUM] = json_checksum(hint)
     store.write(LAST_CHECKPOINT, json.dumps(hint, ensure_ascii=False, separators=(",", ":")).encode())

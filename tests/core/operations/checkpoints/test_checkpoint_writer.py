@@ -16,6 +16,7 @@ from airflow_delta.core.errors import UnsupportedWriterFeatureError
 from airflow_delta.core.log.checkpoint_reader import read_header
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, commit_path
 from airflow_delta.core.log.json_checksum import json_checksum
+from airflow_delta.core.operations.checkpoints.checkpoint_writer import write_checkpoint
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
 from tests.golden_tables import TABLES
@@ -250,11 +251,33 @@ def test_the_hint_never_moves_back():
     assert log.store.exists(checkpoint_path(0))
 
 
-def test_an_unreadable_hint_is_replaced():
+@pytest.mark.parametrize("hint", [b"{", b'{"version":9999,"size":1}', b'{"version":1,"size":1}'])
+def test_a_hint_that_is_unreadable_or_names_a_newer_checkpoint_that_does_not_exist_is_replaced(hint):
     log = in_memory()
-    log.store.write(LAST_CHECKPOINT, b"{")
+    log.store.write(LAST_CHECKPOINT, hint)
     log.checkpoint()
     assert json.loads(log.store.read(LAST_CHECKPOINT))["version"] == 0
+
+
+@pytest.mark.parametrize("hint", [b"{", b'{"version":9999,"size":1}'])
+def test_a_wrong_hint_goes_where_two_checkpoints_of_a_version_forbid_a_right_one(hint):
+    log = in_memory()
+    log.checkpoint(kind="multi-part")
+    log.store.write(LAST_CHECKPOINT, hint)
+    log.checkpoint(kind="classic")
+    assert not log.store.exists(LAST_CHECKPOINT)
+
+
+def test_a_hint_that_is_not_newer_costs_no_listing(monkeypatch):
+    log = in_memory()
+    log.checkpoint()
+    log.start_transaction().commit(transactions=[SetTransaction(app_id="a", version=1)], operation=WRITE)
+    snapshot, listings = log.snapshot(), []
+    listing = log.store.list_from
+    monkeypatch.setattr(log.store, "list_from", lambda *arguments: listings.append(arguments) or listing(*arguments))
+    write_checkpoint(snapshot, now=NOW)
+    assert json.loads(log.store.read(LAST_CHECKPOINT))["version"] == 1
+    assert listings == []
 
 
 # -- others
