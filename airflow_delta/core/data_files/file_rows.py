@@ -97,7 +97,7 @@ class FileRows:
         """The rows in a deletion vector of this file.
 
         Raises:
-            CorruptDataFileError: It does not match the log.
+            CorruptDataFileError: It does not match the log, or its file is missing; ``file`` is that file, if it has one.
         """
         with self._believing_deletion_vectors(file):
             path = deletion_vector_path(descriptor)
@@ -105,7 +105,10 @@ class FileRows:
                 return inline_deletion_vector(descriptor)
         place = self._locate(path)
         return read_data(
-            lambda: stored_deletion_vector(descriptor, *place), table=self._table, file=file, about=_DELETION_VECTOR
+            lambda: stored_deletion_vector(descriptor, *place),
+            table=self._table,
+            file=path,
+            about=f"the deletion vector of {file}: ",
         )
 
     @contextmanager

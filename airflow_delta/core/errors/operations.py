@@ -87,13 +87,13 @@ class DataFilesMissingError(DeltaError):
     """A version cannot be restored: its files were deleted. Spark: ``DELTA_MISSING_FILES_UNEXPECTED_VERSION`` and the like.
 
     Attributes:
-        missing: Number of missing files.
+        missing: Number of missing files: data files and files of deletion vectors.
         examples: Some of their paths, as in the log.
     """
 
     code = "DELTA_DATA_FILES_MISSING"
     message = "version {version} of {table} cannot be restored: {missing} of its files are gone, for example {examples}"
-    remedy = "restore a later version, or pass ignore_missing_files and lose the rows of these files"
+    remedy = "restore a later version, or pass ignore_missing_files and lose the rows that need these files"
     table: str
     version: int
     missing: int

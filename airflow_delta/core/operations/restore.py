@@ -132,16 +132,17 @@ def restore(
     difference = file_difference(latest.files(), target.files())
     if len(difference.removed) and is_append_only(latest.metadata.configuration):  # whatever that version allows
         raise AppendOnlyTableError(table=log.table_uri)
-    gone = _unreadable(target, difference.added)
+    gone = _missing(target, difference.added)
     if len(gone) and not ignore_missing_files:
-        examples = tuple(gone["path"].slice(0, _EXAMPLES).to_pylist())
+        examples = tuple(gone.slice(0, _EXAMPLES).to_pylist())
         raise DataFilesMissingError(table=log.table_uri, version=target.version, missing=len(gone), examples=examples)
-    added = difference.added.filter(pc.invert(pc.is_in(file_keys(difference.added), file_keys(gone))))
+    unreadable = _unreadable(difference.added, gone)
+    added = difference.added.filter(pc.invert(pc.is_in(file_keys(difference.added), file_keys(unreadable))))
     result = RestoreResult(
         version=latest.version,
         restored_version=target.version,
-        table_size_after_restore=_bytes(target.files()) - _bytes(gone),
-        num_of_files_after_restore=len(target.files()) - len(gone),
+        table_size_after_restore=_bytes(target.files()) - _bytes(unreadable),
+        num_of_files_after_restore=len(target.files()) - len(unreadable),
         num_removed_files=len(difference.removed),
         num_restored_files=len(added),
         removed_files_size=_bytes(difference.removed),
@@ -263,19 +264,22 @@ def restored_domains(target: Snapshot, latest: Snapshot) -> list[DomainMetadata]
     return [then or DomainMetadata(domain=CLUSTERING, configuration=none)]
 
 
-def _unreadable(target: Snapshot, files: pa.Table) -> pa.Table:
-    """The files that no longer exist, or whose deletion vectors do not. Raises ``PathOutsideTableError``."""
+def _missing(target: Snapshot, files: pa.Table) -> pa.Array:
+    """The data files and files of deletion vectors that no longer exist. Raises ``PathOutsideTableError``."""
     check_contained(target.store, files)
-    deletion_vectors = files["deletion_vector"]
-    named = pa.chunked_array(
-        [*files["path"].chunks, *deletion_vector_files(deletion_vectors, table=target.table_uri).chunks], pa.string()
-    )
-    gone = missing_files(target.store, pa.chunked_array([named.unique()]))
+    deletion_vectors = deletion_vector_files(files["deletion_vector"], table=target.table_uri)
+    named = pa.chunked_array([*files["path"].chunks, *deletion_vectors.chunks], pa.string())
+    return missing_files(target.store, pa.chunked_array([named.unique()]))
+
+
+def _unreadable(files: pa.Table, gone: pa.Array) -> pa.Table:
+    """The files that are gone, or whose deletion vectors are."""
     if not len(gone):
         return files.slice(0, 0)
     lost = set(gone.to_pylist())
     without_deletion_vector = [
-        descriptor is not None and deletion_vector_path(descriptor) in lost for descriptor in deletion_vectors.to_pylist()
+        descriptor is not None and deletion_vector_path(descriptor) in lost
+        for descriptor in files["deletion_vector"].to_pylist()
     ]
     return files.filter(pc.or_(pc.is_in(files["path"], gone), pa.chunked_array([without_deletion_vector], pa.bool_())))
 

@@ -285,8 +285,9 @@ def test_a_file_that_got_a_deletion_vector_comes_back_without_it_and_again_with_
     assert log.log.restore(0).num_restored_files == 1
     assert log.log.snapshot().files()["deletion_vector"].to_pylist() == [None]
     log.store.delete([name])
-    with pytest.raises(DataFilesMissingError):
+    with pytest.raises(DataFilesMissingError) as caught:
         log.log.restore(1)
+    assert (caught.value.missing, caught.value.examples) == (1, (name,))
     log.store.write(name, b"x")
     log.log.restore(1)
     assert log.log.snapshot().files()["deletion_vector"][0]["path_or_inline_dv"].as_py() == text

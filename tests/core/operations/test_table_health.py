@@ -102,6 +102,20 @@ def test_live_files_that_are_missing_or_were_changed_are_named_decoded():
     assert not check_health(log.log).is_sound
 
 
+def test_a_missing_file_of_deletion_vectors_is_named_and_one_that_is_there_may_have_any_size():
+    name = "deletion_vector_a7662111-e622-43dc-b3a2-c65286cb99a9.bin"
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    log = HandmadeLog().commit(protocol(3, 7, **features), metadata())
+    log.commit(*(file(path, deletionVector=deletion_vector("R!d7:<%0gFV.CDqHrD0:", 1)) for path in ("a", "b")), file("c"))
+    for path in ("a", "b", "c"):
+        log.store.write(path, b"x")
+    found = only(log, "MISSING_DATA_FILES")
+    assert (found.severity, found.files) == (Severity.ERROR, (name,))
+    assert found.text.startswith("1 of 4 live data files and files of deletion vectors are missing")
+    log.store.write(name, b"as large as it may be")
+    assert codes(log) == []
+
+
 def test_files_behind_a_link_to_a_directory_are_missing_only_where_no_reader_finds_them(real_table, tmp_path):
     table = real_table()
     table.commit(adds=pa.concat_tables([table.add(f"p={part}/0.parquet", 1, part) for part in "xy"]))

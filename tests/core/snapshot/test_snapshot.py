@@ -13,6 +13,7 @@ from airflow_delta.core.errors import (
     CorruptLogError,
     InvalidPredicateError,
     LogGapError,
+    MissingDataFileError,
     SchemaMismatchError,
     TableNotFoundError,
     UnsupportedReaderFeatureError,
@@ -265,12 +266,22 @@ def test_a_path_is_decoded_once_and_may_be_absolute(table_on_disk, tmp_path, pre
     assert DeltaLog.for_table(str(tmp_path)).snapshot().to_arrow(where="id >= 3").read_all()["id"].to_pylist() == [3, 4]
 
 
-def test_a_missing_deletion_vector_is_an_error_that_names_the_file(table_on_disk):
+def test_a_missing_deletion_vector_is_an_error_that_names_its_file(table_on_disk):
     snapshot = table_on_disk(deletionVector=deletion_vector("^-aqEH.-t@S}K{vb[*k^", 1))
+    with pytest.raises(MissingDataFileError) as caught:
+        snapshot.to_arrow().read_all()
+    assert caught.value.file == "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    assert caught.value.detail == "the deletion vector of a%20b.parquet: the file does not exist"
+
+
+def test_a_damaged_deletion_vector_is_an_error_that_names_its_file(table_on_disk, tmp_path):
+    snapshot = table_on_disk(deletionVector=deletion_vector("^-aqEH.-t@S}K{vb[*k^", 1))
+    name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    (tmp_path / name).write_bytes(b"?")
     with pytest.raises(CorruptDataFileError) as caught:
         snapshot.to_arrow().read_all()
-    assert caught.value.file == "a%20b.parquet"
-    assert "deletion vector" in caught.value.detail
+    assert (type(caught.value), caught.value.file) == (CorruptDataFileError, name)
+    assert caught.value.detail.startswith("the deletion vector of a%20b.parquet: ")
 
 
 def test_a_missing_data_file_is_an_error_that_names_it(table_on_disk, tmp_path):

@@ -18,7 +18,7 @@ from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.operations.recompute_statistics import without_statistics
 from airflow_delta.core.operations.table_health.finding import Finding, Severity
 from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE, InspectedTable
-from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
+from airflow_delta.core.operations.unneeded_files import deletion_vector_files, lies_below_the_root, unencoded
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.storage.table_uri import scheme_of
@@ -154,22 +154,26 @@ def doubled_files(table: InspectedTable) -> Iterator[Finding]:
 
 
 def missing_files(table: InspectedTable) -> Iterator[Finding]:
-    """Live data files that do not exist, or whose size differs from the log."""
+    """Live data files, or files of their deletion vectors, that do not exist; data files whose size differs from the log."""
     if table.snapshot is None or table.listed is None:
         return
-    names = unencoded(table.files["path"])
+    deletion_vectors = deletion_vector_files(table.files["deletion_vector"], table=table.log.table_uri)
+    paths = pa.chunked_array([*table.files["path"].chunks, *deletion_vectors.chunks], pa.string())
+    names = unencoded(paths)
     position = pc.index_in(names, value_set=table.listed["path"].combine_chunks())
     is_unlisted = pc.and_(lies_below_the_root(names), pc.is_null(position))
-    missing = unencoded(_not_behind_links(table, table.files["path"].filter(is_unlisted)))
+    missing = unencoded(_not_behind_links(table, paths.filter(is_unlisted)))
     if len(missing):
+        live = "data files and files of deletion vectors" if len(deletion_vectors) else "data files"
         yield _error(
             "MISSING_DATA_FILES",
-            f"{len(missing)} of {len(names)} live data files are missing: every read that needs them fails",
+            f"{len(missing)} of {len(names)} live {live} are missing: every read that needs them fails",
             "restore them from a backup, or restore the table to a version that does not need them",
             tuple(missing[:_EXAMPLES].to_pylist()),
         )
+    position = position[: len(table.files)]  # the size of a deletion vector's file is not in the log
     other_size = pc.not_equal(table.listed["size"].take(position), table.files["size"])
-    changed = names.filter(pc.fill_null(other_size, False))
+    changed = names[: len(table.files)].filter(pc.fill_null(other_size, False))
     if len(changed):
         yield _warning(
             "DATA_FILES_CHANGED",
