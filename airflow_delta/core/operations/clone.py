@@ -210,7 +210,7 @@ def _clone(
         if mode == "ignore":
             return result
     replaced = _replaced_files(there, copies=copier is not None)
-    wanted = requested(properties, target.table_uri)
+    wanted = requested(properties)
     if there:
         check_timestamps_kept(there.protocol, wanted.configuration)
     kept = required_by_catalog(identifying_properties(target.store), there.protocol if there else None)

@@ -138,7 +138,7 @@ def convert(
     partitions = [_partition(directory) for directory in directories.dictionary.to_pylist()]
     fields = _partition_fields(uri, partitions, partition_schema, infer=infer_partitions)
     _check_partitions(uri, directories.dictionary.to_pylist(), partitions, fields)
-    wanted = requested(properties, uri)
+    wanted = requested(properties)
     if MODE_PROPERTY in wanted.configuration:
         raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set after the table exists",))
     if enables_compatibility(wanted.configuration):

@@ -15,7 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from airflow_delta.core.actions import Origin
-from airflow_delta.core.errors import DeltaError, FeatureDependencyError, FeatureDropError, FeatureInHistoryError
+from airflow_delta.core.errors import (
+    DeltaError,
+    FeatureDependencyError,
+    FeatureDropError,
+    FeatureInHistoryError,
+    UnsupportedWriterFeatureError,
+)
 from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.log_segment import list_log
@@ -64,11 +70,14 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
         FeatureDependencyError: Other features of the table require it.
         FeatureInHistoryError: Versions that cannot be deleted yet use it. Its properties are cleared; call again later.
         FeatureDropError: The table does not have the feature, or still uses it.
-        UnsupportedWriterFeatureError: The feature is not supported here.
+        UnsupportedWriterFeatureError: The table has the feature, but it is not supported here.
         InvalidTablePropertyError: The value of that retention property is invalid.
         A checkpoint that fails after the drop raises nothing; it is reported in the result's ``hook_failures``.
     """
-    feature = feature_named(name, log.table_uri)
+    if name in writer_features(log.refresh().protocol) - FEATURES.keys():
+        raise UnsupportedWriterFeatureError(table=log.table_uri, features=(name,))
+    with _refusals(log.table_uri, name):
+        feature = feature_named(name)
     is_in_history = FEATURES[feature].for_readers and feature not in _HARMLESS_IN_HISTORY
     _check_droppable(log, feature, truncates=truncate_history, may_truncate=is_in_history or feature == _PROTECTION)
     _switch_off(log, feature, replace(origin, token=None) if origin else None)  # the token identifies the last commit

@@ -246,7 +246,7 @@ def table_definition(
         InvalidTablePropertyError: A property does not exist, or its value is invalid.
         UnsupportedWriterFeatureError: The table would need a feature that is not supported here.
     """
-    wanted = requested(new.properties, table)
+    wanted = requested(new.properties)
     if replaced:
         check_timestamps_kept(replaced.protocol, wanted.configuration)
     kept = required_by_catalog(identity, replaced.protocol if replaced else None)

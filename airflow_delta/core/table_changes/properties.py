@@ -20,7 +20,7 @@ from airflow_delta.core.data_files.indexed_columns import (
     MOST_ITEMS,
     false_positives,
 )
-from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWriterFeatureError
+from airflow_delta.core.errors import InvalidTablePropertyError
 from airflow_delta.core.foreign_values import lone_surrogate, printable
 from airflow_delta.core.table_changes.column_path import parse_path
 from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX
@@ -220,12 +220,12 @@ def check_texts(properties: Mapping[str, str]) -> None:
             raise InvalidTablePropertyError(name=printable(name), value=printable(value), detail=detail)
 
 
-def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
+def requested(properties: Mapping[str, str]) -> RequestedProperties:
     """What these properties require; those about the protocol take effect, but are not stored.
 
     Raises:
-        InvalidTablePropertyError: A property does not exist, its value is invalid, or only Delta itself may set it.
-        UnsupportedWriterFeatureError: The named feature is not supported here.
+        InvalidTablePropertyError: A property or a named feature does not exist, its value is invalid, or only Delta itself may
+            set it.
     """
     configuration: dict[str, str] = {}
     features: set[str] = set()
@@ -233,7 +233,7 @@ def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
     check_texts(properties)
     for given, value in properties.items():
         if given.lower().startswith(_FEATURE_PREFIX):
-            features.add(_feature(given, value, table))
+            features.add(_feature(given, value))
             continue
         name = _checked(given, value)
         if name in versions:
@@ -265,22 +265,27 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names)
 
 
-def feature_named(name: str, table: str) -> str:
+def feature_named(name: str) -> str:
     """The feature's name in the protocol's spelling.
 
     Raises:
-        UnsupportedWriterFeatureError: The feature is not supported here.
+        Refusal: No such feature is known here.
     """
-    for known in FEATURES:
-        if known.lower() == name.lower():
-            return known
-    raise UnsupportedWriterFeatureError(table=table, features=(name,))
+    spelling = {known.lower(): known for known in FEATURES}
+    if name.lower() in spelling:
+        return spelling[name.lower()]
+    near = [spelling[found] for found in difflib.get_close_matches(name.lower(), spelling)]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(FEATURES))}"
+    raise Refusal(f"unknown feature {name!r}; {hint}", "correct the name; a newer feature needs a newer airflow-delta")
 
 
-def _feature(given: str, value: str, table: str) -> str:
+def _feature(given: str, value: str) -> str:
     if value.lower() not in {"supported", "enabled"}:
         raise InvalidTablePropertyError(name=given, value=value, detail="it must be supported")
-    return feature_named(given[len(_FEATURE_PREFIX) :], table)
+    try:
+        return feature_named(given[len(_FEATURE_PREFIX) :])
+    except Refusal as refusal:
+        raise InvalidTablePropertyError(name=given, value=value, detail=refusal.detail) from refusal
 
 
 def _checked(given: str, value: str) -> str:

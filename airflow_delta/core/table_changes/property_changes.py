@@ -30,7 +30,7 @@ def set_properties(table: TableState, properties: Mapping[str, str]) -> Change:
         InvalidTablePropertyError: A property does not exist, or its value is invalid.
     """
     said = [value for name, value in properties.items() if name.lower() == _COMMENT]
-    wanted = requested({name: value for name, value in properties.items() if name.lower() != _COMMENT}, table.uri)
+    wanted = requested({name: value for name, value in properties.items() if name.lower() != _COMMENT})
     check_timestamps_kept(table.protocol, wanted.configuration)
     configuration = with_row_tracking_columns({**table.configuration, **wanted.configuration})
     metadata = table.with_configuration(configuration)
@@ -72,7 +72,7 @@ def unset_properties(table: TableState, names: Sequence[str], *, if_exists: bool
 def upgrade_protocol(table: TableState, reader_version: int, writer_version: int) -> Change:
     """Raise the protocol to at least these versions."""
     versions = {"delta.minReaderVersion": str(reader_version), "delta.minWriterVersion": str(writer_version)}
-    wanted = requested(versions, table.uri)
+    wanted = requested(versions)
     protocol = at_least(table.protocol, reader_version=reader_version, writer_version=writer_version)
     return Change(parameters={"newProtocol": protocol.to_json()}, metadata=table.metadata, wanted=wanted)
 

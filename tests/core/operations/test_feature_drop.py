@@ -23,6 +23,7 @@ from airflow_delta.core.table_changes import NewTable, with_default
 from airflow_delta.core.table_features.support import ROW_FEATURES
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from tests.core.builders import HandmadeLog, metadata, protocol
 
 HOUR = 3_600_000
 DELETION_VECTOR = {
@@ -132,7 +133,19 @@ def test_a_feature_that_others_require_stays():
 def test_a_feature_that_is_not_there_is_not_dropped():
     table = Table()
     assert table.refused("deletionVectors").detail == "the table does not have it"
-    table.refused("novelty", UnsupportedWriterFeatureError)
+
+
+def test_a_mistyped_feature_is_refused_with_the_name_it_is_close_to():
+    refused = Table().refused("deletionVector")
+    assert refused.detail == "unknown feature 'deletionVector'; did you mean deletionVectors?"
+    assert not refused.retryable
+
+
+def test_a_feature_of_the_table_that_is_unknown_here_is_unsupported():
+    log = HandmadeLog().commit(protocol(1, 7, writerFeatures=["novelty"]), metadata())
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        log.log.drop_feature("novelty")
+    assert caught.value.features == ("novelty",)
 
 
 def test_row_tracking_takes_its_ids_with_it():

@@ -3,7 +3,7 @@ import pytest
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.indexed_columns import COLUMNS
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import InvalidTableDefinitionError, InvalidTablePropertyError, UnsupportedWriterFeatureError
+from airflow_delta.core.errors import InvalidTableDefinitionError, InvalidTablePropertyError
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.table_changes import NewTable, statistics_columns
@@ -14,7 +14,7 @@ NAMES = "delta.dataSkippingStatsColumns"
 
 def test_names_are_spelled_as_delta_spells_them_and_the_users_own_stay():
     given = {"DELTA.APPENDONLY": "true", "delta.CheckpointInterval": "5", "My.Key": "X", "appendOnly": "whatever"}
-    assert requested(given, "t") == RequestedProperties(
+    assert requested(given) == RequestedProperties(
         configuration={"delta.appendOnly": "true", "delta.checkpointInterval": "5", "My.Key": "X", "appendOnly": "whatever"}
     )
     assert spelled(["DELTA.appendonly", "Mine", "delta.COLUMNMAPPING.maxcolumnid"]) == (
@@ -32,7 +32,7 @@ def test_what_is_about_the_protocol_is_obeyed_and_not_stored():
         "delta.feature.clustering": "enabled",
         "delta.ignoreProtocolDefaults": "true",
     }
-    wanted = requested(given, "t")
+    wanted = requested(given)
     assert wanted.configuration == {}
     assert (wanted.reader_version, wanted.writer_version) == (2, 5)
     assert wanted.features == {"deletionVectors", "clustering"}
@@ -69,10 +69,10 @@ def test_what_is_about_the_protocol_is_obeyed_and_not_stored():
 )
 def test_values_are_checked(name, good, bad):
     for value in good:
-        requested({name: value}, "t")
+        requested({name: value})
     for value in bad:
         with pytest.raises(InvalidTablePropertyError) as caught:
-            requested({name: value}, "t")
+            requested({name: value})
         assert (caught.value.name, caught.value.value) == (name, value)
 
 
@@ -88,27 +88,33 @@ def test_values_are_checked(name, good, bad):
 )
 def test_a_name_that_cannot_be_set_is_refused(name, hint):
     with pytest.raises(InvalidTablePropertyError) as caught:
-        requested({name: "true"}, "t")
+        requested({name: "true"})
     assert hint in caught.value.detail
 
 
 def test_a_value_that_is_no_text_is_refused():
     with pytest.raises(InvalidTablePropertyError):
-        requested({"delta.appendOnly": True}, "t")
+        requested({"delta.appendOnly": True})
 
 
 @pytest.mark.parametrize("properties", [{"owner": "a\ud83d"}, {"\ud83d": "a"}, {"delta.appendOnly": "\ud83d"}])
 def test_a_property_that_utf_8_cannot_hold_is_refused(properties):
     with pytest.raises(InvalidTablePropertyError, match=r"found the lone surrogate \\ud83d"):
-        requested(properties, "t")
+        requested(properties)
 
 
 def test_unknown_features_are_refused():
-    with pytest.raises(UnsupportedWriterFeatureError) as caught:
-        requested({"delta.feature.novelty": "supported"}, "t")
-    assert caught.value.features == ("novelty",)
+    with pytest.raises(InvalidTablePropertyError) as caught:
+        requested({"delta.feature.novelty": "supported"})
+    assert caught.value.detail.startswith("unknown feature 'novelty'; known are allowColumnDefaults, appendOnly, ")
     with pytest.raises(InvalidTablePropertyError):
-        requested({"delta.feature.clustering": "off"}, "t")
+        requested({"delta.feature.clustering": "off"})
+
+
+def test_a_feature_of_a_name_close_to_known_ones_is_refused_with_these():
+    with pytest.raises(InvalidTablePropertyError) as caught:
+        requested({"delta.feature.columMapping": "supported"})
+    assert caught.value.detail == "unknown feature 'columMapping'; did you mean columnMapping?"
 
 
 def test_a_list_of_names_is_split_outside_of_backticks():
