@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_delta.core.errors import DeltaError, InvalidStatementError
+from airflow_delta.core.errors import DeltaError, InvalidStatementError, UnsupportedWriterFeatureError
 
 
 def first_line(error: Exception) -> str:
@@ -44,6 +44,18 @@ class SparkConnectUnsupportedError(DeltaError):
     remedy = "{instead}"
     feature: str
     instead: str
+
+
+@dataclass(kw_only=True, eq=False)
+class DataSourceWriteError(UnsupportedWriterFeatureError):
+    """The table needs features on write that ``format("delta")`` cannot enforce, while every other write here does."""
+
+    code = "DELTA_DATA_SOURCE_WRITE"
+    message = 'format("delta") cannot write {table}: it needs {features}, which this way of writing does not enforce'
+    remedy = (
+        "write the rows with delta_writer(df) of airflow_delta.spark, which enforces every constraint of the table, or with an "
+        "INSERT of airflow_delta.spark.sql"
+    )
 
 
 @dataclass(kw_only=True, eq=False)

@@ -16,15 +16,18 @@ from airflow_delta.core.errors import SchemaMismatchError, UnsupportedWriterFeat
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.schema.differences import schema_differences
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.spark.errors import DataSourceWriteError
 from airflow_delta.spark.io.data_paths import log_path
 from airflow_delta.spark.statement.conform import repeated_names
 from airflow_delta.spark.statement.format_options import WriteOptions
 from airflow_delta.spark.statement.schema_evolution import as_new
+from airflow_delta.spark.supported_features import SUPPORTED
 
 _WRITTEN = frozenset(
     {
@@ -75,15 +78,15 @@ def plan_write(options: WriteOptions, rows: StructType, *, overwrite: bool) -> W
 
     Raises:
         SchemaMismatchError: The rows do not fit the table, or a table cannot hold them.
-        UnsupportedWriterFeatureError: The table has constraints that this way of writing cannot enforce.
+        DataSourceWriteError: The table has constraints that this way of writing cannot enforce.
+        UnsupportedWriterFeatureError: The table needs a feature that no way of writing here supports.
     """
     log = DeltaLog.for_table(options.path)
     if not log.exists():
         definition, version = log.plan_create(NewTable(schema=as_new(rows))).definition, -1
     else:
         snapshot = log.snapshot()
-        check_writable(log.table_uri, snapshot.protocol, snapshot.metadata, known=_WRITTEN)
-        _check_lengths(log.table_uri, snapshot.schema)
+        _check_writable(log.table_uri, snapshot)
         definition, version = Definition(metadata=snapshot.metadata, protocol=snapshot.protocol), snapshot.version
         if differences := (*repeated_names(rows), *schema_differences(rows, snapshot.schema, missing_as_null=True)):
             raise SchemaMismatchError(table=log.table_uri, differences=differences)
@@ -102,12 +105,22 @@ def text_limits(schema: StructType) -> dict[str, int]:
     return {name: int(limit["length"]) for name, limit in found if limit}
 
 
+def _check_writable(table: str, snapshot: Snapshot) -> None:
+    """Return if this way of writing enforces every constraint of the table."""
+    check_writable(table, snapshot.protocol, snapshot.metadata, known=SUPPORTED)
+    try:
+        check_writable(table, snapshot.protocol, snapshot.metadata, known=_WRITTEN)
+    except UnsupportedWriterFeatureError as error:
+        raise DataSourceWriteError(table=table, features=error.features) from None
+    _check_lengths(table, snapshot.schema)
+
+
 def _check_lengths(table: str, schema: StructType) -> None:
     """Return if all strings of limited length are top-level columns: lengths of nested ones are not checked here."""
     limited = {field.name: _type_text(field) for field in schema.fields if _type_text(field)}
     if inside := limited.keys() - text_limits(schema).keys():
         features = tuple(sorted(f"the lengths inside {name} ({limited[name]})" for name in inside))
-        raise UnsupportedWriterFeatureError(table=table, features=features)
+        raise DataSourceWriteError(table=table, features=features)
 
 
 def _type_text(field: StructField) -> str:

@@ -17,17 +17,20 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     CommitStateUnknownError,
+    ConstraintViolatedError,
     InvalidStatementError,
     SchemaMismatchError,
     UnsupportedWriterFeatureError,
 )
+from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.schema.data_types import LONG, STRING
-from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes import NewTable, with_default
 from airflow_delta.spark import DeltaTable, delta_writer
 from airflow_delta.spark.data_source.write_plan import commit_files, plan_write
 from airflow_delta.spark.data_source.writer import DeltaWriter, WrittenFiles
+from airflow_delta.spark.errors import DataSourceWriteError
 from airflow_delta.spark.statement.format_options import ReadOptions, WriteOptions
 
 ALL_TYPES = """SELECT 1L AS id, CAST(2 AS TINYINT) AS b, 1.5F AS f, CAST('NaN' AS DOUBLE) AS d, 1.50BD AS m, 'x' AS s,
@@ -206,17 +209,39 @@ class TestWriting:
         columns = {CHAR_VARCHAR: "struct<a:varchar(2)>"}
         inside = StructField("s", StructType((StructField("a", STRING),)), metadata=columns)
         DeltaLog.for_table(table).create(NewTable(schema=StructType((StructField("id", LONG), inside))))
-        with pytest.raises(AnalysisException, match=r"the lengths inside s \(struct<a:varchar\(2\)>\)"):
+        with pytest.raises(AnalysisException, match=r"the lengths inside s \(struct<a:varchar\(2\)>\).*delta_writer\(df\)"):
             delta.sql("SELECT 1L AS id, named_struct('a', 'xyz') AS s").write.format("delta").mode("append").save(table)
         assert _names(table) == ["_delta_log"]
+        with pytest.raises(ConstraintViolatedError, match=r"the length of s \("):
+            delta_writer(delta.sql("SELECT 1L AS id, named_struct('a', 'xyz') AS s")).mode("append").save(table)
 
     def test_a_table_whose_constraints_need_sql_is_refused(self, delta, table, write_rows):
         write_rows("SELECT 1L AS id")
         DeltaLog.for_table(table).alter().add_constraint("positive", "id > 0")
         with pytest.raises(AnalysisException, match="checkConstraints"):
             delta.range(3).write.format("delta").mode("append").save(table)
-        with pytest.raises(UnsupportedWriterFeatureError):
+        with pytest.raises(DataSourceWriteError) as caught:
             plan_write(WriteOptions(path=table), StructType((StructField("id", LONG),)), overwrite=False)
+        assert caught.value.features == ("checkConstraints",)
+
+    def test_a_table_with_defaults_is_left_to_the_writer_that_the_error_names(self, delta, table, reference_rows):
+        new = NewTable(schema=StructType((with_default(StructField("id", LONG), "7"),)))
+        DeltaLog.for_table(table).create(new)
+        with pytest.raises(
+            AnalysisException, match=r'format\("delta"\) cannot write .*allowColumnDefaults.*delta_writer\(df\)'
+        ):
+            delta.range(1).write.format("delta").mode("append").save(table)
+        delta_writer(delta.range(1)).mode("append").save(table)
+        assert reference_rows() == [(0,)]
+
+    def test_a_feature_that_no_writer_here_supports_is_not_blamed_on_the_data_source(self, table):
+        log = DeltaLog.for_table(table)
+        log.create(NewTable(schema=StructType((StructField("id", LONG),))))
+        protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["novelty"]}
+        log.store.write_if_absent(commit_path(1), json.dumps({"protocol": protocol}).encode())
+        with pytest.raises(UnsupportedWriterFeatureError) as caught:
+            plan_write(WriteOptions(path=table), StructType((StructField("id", LONG),)), overwrite=False)
+        assert (type(caught.value), caught.value.features) == (UnsupportedWriterFeatureError, ("novelty",))
 
     def test_what_the_api_cannot_do_is_refused(self, delta, table, write_rows):
         rows = delta.range(3).write.format("delta")
