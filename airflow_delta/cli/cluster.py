@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from airflow_delta.cli.arguments import arguments
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
 from airflow_delta.shipping.errors import SubmitFailedError
@@ -29,14 +30,11 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
         conf: Spark settings as ``KEY=VALUE``, as ``spark-submit`` takes them.
 
     Raises:
-        InvalidStatementError: A setting is not KEY=VALUE.
+        CommandLineError: A setting is not KEY=VALUE.
         SubmitFailedError: There is no ``spark-submit``, it failed, or its report cannot be read.
     """
     settings = [*conf]
-    for text in settings:
-        key, separator, _ = text.partition("=")
-        if not (key.strip() and separator):
-            raise InvalidStatementError(statement=f"the setting {key!r}", detail="expected KEY=VALUE")
+    _check_settings(settings)
     beside = Path(sys.executable).parent / "spark-submit"
     program = shutil.which("spark-submit") or (str(beside) if beside.exists() else None)
     if program is None:
@@ -58,6 +56,14 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
         printed = f"a report that cannot be read: {lines[-1][:_LONGEST]}" if lines else done.stderr.strip()[-_LONGEST:]
         raise SubmitFailedError(command="spark-submit", detail=f"exit code {done.returncode}: {printed}")
     return report
+
+
+@arguments()
+def _check_settings(settings: Iterable[str]) -> None:
+    for text in settings:
+        key, separator, _ = text.partition("=")
+        if not (key.strip() and separator):
+            raise InvalidStatementError(statement=f"the setting {key!r}", detail="expected KEY=VALUE")
 
 
 def _report(line: str) -> dict[str, Any] | None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airflow_delta.cli.arguments import CommandLineError, arguments
+
 if TYPE_CHECKING:
     from airflow_delta.core.operations.restore import RestoreResult
 
@@ -259,7 +261,10 @@ def ship(
     from airflow_delta.cli.open_table import parsed_options
     from airflow_delta.shipping.ship import ship
 
-    output.uris(ship(destination, parsed_options(storage_option)), as_json=as_json)
+    options = parsed_options(storage_option)
+    with arguments():
+        uris = ship(destination, options)
+    output.uris(uris, as_json=as_json)
 
 
 @app.command()
@@ -284,34 +289,51 @@ def pack(
     from airflow_delta.shipping.environment import Environment, pack
 
     chosen = {} if python is None else {"python": python}
-    environment = Environment(
-        extras=tuple(extra or ()), packages=tuple(package or ()), platforms=tuple(platform or ()), **chosen
-    )
-    with output.working("Fetching packages"):
-        uri, conf = pack(destination, environment, parsed_options(storage_option))
+    options = parsed_options(storage_option)
+    with arguments(), output.working("Fetching packages"):
+        environment = Environment(
+            extras=tuple(extra or ()), packages=tuple(package or ()), platforms=tuple(platform or ()), **chosen
+        )
+        uri, conf = pack(destination, environment, options)
     output.environment(uri, conf, as_json=as_json)
 
 
 def _moment(timestamp: str | None, version: int | None) -> int | str | None:
-    """The value of ``--timestamp``; a number is in milliseconds, as ``history --json`` writes times."""
+    """The value of ``--timestamp``; a number is in milliseconds, as ``history --json`` writes times.
+
+    Raises:
+        CommandLineError: It is not a time.
+    """
     if timestamp is not None and version is not None:
         raise typer.BadParameter("give either --version or --timestamp, not both")
-    is_number = timestamp is not None and timestamp.isdecimal() and _DATE_DIGITS < len(timestamp) <= _LONG_DIGITS
-    return int(timestamp) if timestamp and is_number else timestamp
+    if timestamp is None:
+        return None
+    if timestamp.isdecimal() and _DATE_DIGITS < len(timestamp) <= _LONG_DIGITS:
+        return int(timestamp)
+    from airflow_delta.core.log.timestamp import milliseconds
+
+    with arguments():
+        milliseconds(timestamp)
+    return timestamp
 
 
-def main(arguments: list[str] | None = None) -> Any:
-    """Run a command; a ``DeltaError`` or ``OSError`` is printed to stderr without a traceback, with exit code 1."""
+def main(given: list[str] | None = None) -> Any:
+    """Run a command; a ``DeltaError`` or ``OSError`` is printed to stderr without a traceback.
+
+    The exit code is then 1, or 2 if an argument is invalid.
+    """
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # do not fail on characters that the encoding lacks
     try:
-        app(arguments)
-    except Exception as error:
+        app(given)
+    except Exception as raised:
         from airflow_delta.core.errors import DeltaError
 
+        is_wrong = isinstance(raised, CommandLineError)
+        error = raised.__cause__ if is_wrong else raised
         if not isinstance(error, DeltaError | OSError):
             raise
         from airflow_delta.cli import output
 
-        output.error(error, as_json="--json" in (sys.argv if arguments is None else arguments))
-        raise SystemExit(1) from None
+        output.error(error, as_json="--json" in (sys.argv if given is None else given))
+        raise SystemExit(2 if is_wrong else 1) from None

@@ -12,6 +12,7 @@ from airflow_delta.catalogs.errors import InvalidTableNameError
 from airflow_delta.catalogs.managed_tables import ManagedTable, VendedOptions, vended_with
 from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
 from airflow_delta.catalogs.table_name import TableName, is_path
+from airflow_delta.cli.arguments import arguments
 from airflow_delta.cli.output import Work
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
@@ -27,7 +28,7 @@ def open_table(uri: str, storage_options: Iterable[str] | None) -> DeltaLog:
         storage_options: Options as ``KEY=VALUE``; a value is text, ``true``, ``false`` or a JSON object.
 
     Raises:
-        InvalidStatementError: An option is not KEY=VALUE.
+        CommandLineError: An option is not KEY=VALUE.
         TableNameNotFoundError: The catalog has no table of the name. The other errors of ``catalogs.errors`` are raised, too.
         UnsupportedStorageError: The filesystem cannot hold a log safely.
     """
@@ -57,8 +58,9 @@ def _store(table: str, storage_options: Iterable[str] | None, observed: Callable
     return open_files(None) if managed is None else managed.log_store(open_files, settings)
 
 
+@arguments()
 def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:
-    """The options from ``--storage-option``. Raises ``InvalidStatementError`` for one that is not KEY=VALUE."""
+    """The options from ``--storage-option``. Raises ``CommandLineError`` for one that is not KEY=VALUE."""
     options: dict[str, Any] = {}
     for text in storage_options or ():
         key, separator, value = text.partition("=")

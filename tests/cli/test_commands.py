@@ -414,8 +414,9 @@ def test_our_errors_are_reported_in_their_own_words_on_the_error_output(tmp_path
 
 
 def test_a_storage_option_that_is_none_is_named_without_its_value(capsys):
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as caught:
         main(["history", "s3://bucket/table", "-o", "key"])
+    assert caught.value.code == 2
     assert "KEY=VALUE" in capsys.readouterr().err
 
 
@@ -458,11 +459,40 @@ def test_an_output_that_takes_nothing_is_no_fault_of_the_storage(table, as_json)
 @pytest.mark.parametrize(("setting", "key"), [("foo", "foo"), ("=hush", ""), (" =hush", " ")])
 def test_a_setting_of_the_doctor_that_is_not_key_value_is_refused_before_spark_starts(spark_submit, capsys, setting, key):
     spark_submit(json.dumps(REPORT))
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as caught:
         main(["doctor", "--spark", "--conf", "spark.a=b", "--conf", setting, "--json"])
     found = json.loads(capsys.readouterr().err)
+    assert caught.value.code == 2
     assert found["code"] == "DELTA_INVALID_STATEMENT"
     assert found["attributes"] == {"statement": f"the setting {key!r}", "detail": "expected KEY=VALUE"}
+
+
+@pytest.mark.parametrize(
+    ("command", "detail"),
+    [
+        (["detail", "{table}", "-t", "nonsense"], "the timestamp 'nonsense' is not valid: expected an ISO date or time"),
+        (["restore", "{table}", "-t", "nonsense"], "the timestamp 'nonsense' is not valid: expected an ISO date or time"),
+        (["files", "{table}", "-o", "nope"], "the storage option 'nope' is not valid: expected KEY=VALUE"),
+        (["pack", "{table}", "--extra", "nope"], "the extra 'nope' is not valid: expected one of s3, gcs, azure"),
+        (["pack", "{table}", "--python", "2.x"], "the Python '2.x' is not valid: expected a minor version"),
+        (["pack", "az://code/x"], "the folder 'az://code/x' is not valid"),
+        (["ship", "{table}/a,b"], "is not valid: "),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_and_says_which_argument_is_wrong(table, capsys, command, detail):
+    with pytest.raises(SystemExit) as caught:
+        main([part.format(table=table) for part in command])
+    said = " ".join(capsys.readouterr().err.split())
+    assert (caught.value.code, said.startswith("DELTA_INVALID_STATEMENT ")) == (2, True)
+    assert detail in said
+    assert said.endswith("remedy: correct the arguments")
+
+
+def test_what_only_the_table_makes_wrong_ends_with_1(table, capsys):
+    for wanted in (("--version", "2"), ("--version", "99"), ("--timestamp", "1999-01-01")):
+        with pytest.raises(SystemExit) as caught:
+            main(["restore", table, "--yes", *wanted])
+        assert (caught.value.code, "remedy:" in capsys.readouterr().err) == (1, True)
 
 
 def test_a_name_without_a_catalog_says_how_to_name_one(tmp_path, monkeypatch, capsys):

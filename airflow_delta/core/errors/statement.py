@@ -16,7 +16,7 @@ class InvalidStatementError(DeltaError):
 
     code = "DELTA_INVALID_STATEMENT"
     message = "{statement} is not valid: {detail}"
-    remedy = "correct the arguments of the operator, or the spec of the job"
+    remedy = "correct the arguments"
     statement: str
     detail: str
 
