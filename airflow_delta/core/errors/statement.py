@@ -219,7 +219,11 @@ class RetentionTooShortError(DeltaError):
 
     code = "DELTA_RETENTION_TOO_SHORT"
     message = "the retention of {retention_hours} h for the vacuum of {table} is less than the minimum of {minimum_hours} h"
-    remedy = "use at least the table's delta.deletedFileRetentionDuration, or set enforce_retention=False (--force)"
+    remedy = (
+        "use at least the table's delta.deletedFileRetentionDuration, or switch the check off: enforce_retention=False; on the "
+        "command line --force; for DeltaTable.vacuum and VACUUM in SQL "
+        "spark.databricks.delta.retentionDurationCheck.enabled=false in the session"
+    )
     table: str
     retention_hours: float
     minimum_hours: float

@@ -201,7 +201,8 @@ class TestHistory:
 class TestMaintenance:
     def test_a_vacuum_deletes_what_no_version_needs_and_answers_nothing(self, spark, table, birds, reference_rows):
         birds.delete("id = 1")
-        with pytest.raises(RetentionTooShortError):
+        setting = r"spark\.databricks\.delta\.retentionDurationCheck\.enabled=false in the session"
+        with pytest.raises(RetentionTooShortError, match=setting):
             birds.vacuum(0)
         spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
         try:
