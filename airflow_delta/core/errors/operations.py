@@ -120,13 +120,15 @@ class NotConvertibleError(DeltaError):
 
     Attributes:
         problems: One line for each problem.
+        cure: What would make the conversion possible.
     """
 
     code = "DELTA_NOT_CONVERTIBLE"
     message = "{table} cannot be converted: {problems}"
-    remedy = "name every partition column with its type, and rewrite or move away the files that do not fit"
+    remedy = "{cure}"
     table: str
     problems: tuple[str, ...]
+    cure: str = "name every partition column with its type, and rewrite or move away the files that do not fit"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -60,14 +60,19 @@ class RelativePathError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidPredicateError(DeltaError):
-    """The text is not a predicate on this table, or cannot be evaluated exactly where that is required."""
+    """The text is not a predicate on this table, or cannot be evaluated exactly where that is required.
+
+    Attributes:
+        cure: What would make it usable.
+    """
 
     code = "DELTA_INVALID_PREDICATE"
     message = "the predicate {predicate!r} cannot be used on {table}: {detail}"
-    remedy = "write it with comparisons, IN, BETWEEN, IS NULL, AND, OR and NOT over columns and literals"
+    remedy = "{cure}"
     table: str
     predicate: str
     detail: str
+    cure: str = "write it with comparisons, IN, BETWEEN, IS NULL, AND, OR and NOT over columns and literals"
 
 
 @dataclass(kw_only=True, eq=False)

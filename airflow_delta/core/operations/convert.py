@@ -133,17 +133,23 @@ def convert(
         raise NotConvertibleError(table=uri, problems=tables)
     files = _parquet_files(listed)
     if not len(files):
-        raise NotConvertibleError(table=uri, problems=("the directory has no Parquet files",))
+        problem = "the directory has no Parquet files" if len(listed) else "the directory does not exist, or has no files"
+        raise NotConvertibleError(table=uri, problems=(problem,), cure="name the directory that holds the Parquet files")
     directories = pc.replace_substring_regex(files["path"], "(?s)/?[^/]*$", "").combine_chunks().dictionary_encode()
     partitions = [_partition(directory) for directory in directories.dictionary.to_pylist()]
     fields = _partition_fields(uri, partitions, partition_schema, infer=infer_partitions)
     _check_partitions(uri, directories.dictionary.to_pylist(), partitions, fields)
     wanted = requested(properties)
     if MODE_PROPERTY in wanted.configuration:
-        raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set after the table exists",))
+        problem, cure = (
+            f"{MODE_PROPERTY} can only be set after the table exists",
+            "set it after the conversion",
+        )
+        raise NotConvertibleError(table=uri, problems=(problem,), cure=cure)
     if enables_compatibility(wanted.configuration):
-        problem = "its files lack the ids that Iceberg's readers need: write the rows into a new table with the property"
-        raise NotConvertibleError(table=uri, problems=(problem,))
+        problem = "its files lack the ids that Iceberg's readers need"
+        cure = "leave the property out, or write the rows into a new table with the property"
+        raise NotConvertibleError(table=uri, problems=(problem,), cure=cure)
     selection = StatisticsSelection.from_properties(wanted.configuration) if statistics else None
     names = tuple(field.name for field in fields)
     schema, stats = _Footers(uri, FileLocator.from_store(log.store), names, selection).read(files["path"])

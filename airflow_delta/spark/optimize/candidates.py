@@ -89,6 +89,10 @@ def named_partitions(
         return None
     predicate = read(where, snapshot.schema, snapshot.table_uri)
     if not is_partition_only(predicate, snapshot.partition_columns):
-        detail = f"OPTIMIZE takes whole partitions; the partition columns are {', '.join(snapshot.partition_columns) or 'none'}"
-        raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=detail)
+        if columns := ", ".join(snapshot.partition_columns):
+            detail = f"OPTIMIZE takes whole partitions; the partition columns are {columns}"
+            cure = f"name partitions alone, by conditions on {columns}; or leave the condition out"
+        else:
+            detail, cure = "OPTIMIZE takes whole partitions; the table has no partition columns", "leave the condition out"
+        raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=detail, cure=cure)
     return predicate

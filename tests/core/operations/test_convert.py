@@ -237,9 +237,25 @@ def test_every_type_that_does_not_go_together_is_reported(tmp_path):
 
 def test_an_empty_directory_is_no_table(tmp_path):
     for root in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(NotConvertibleError):
+        with pytest.raises(NotConvertibleError, match="Remedy: name the directory that holds the Parquet files") as caught:
             DeltaLog.convert(str(root))
+        assert caught.value.problems == ("the directory does not exist, or has no files",)
     assert not list(tmp_path.rglob("*"))
+    write(tmp_path, "_hidden/f.parquet", n=[1])
+    with pytest.raises(NotConvertibleError) as caught:
+        DeltaLog.convert(str(tmp_path))
+    assert caught.value.problems == ("the directory has no Parquet files",)
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [("delta.columnMapping.mode", "set it after the conversion"), ("delta.enableIcebergCompatV2", "leave the property out")],
+)
+def test_a_property_that_only_a_table_can_get_is_refused_with_what_to_do(tmp_path, name, cure):
+    write(tmp_path, "f.parquet", n=[1])
+    with pytest.raises(NotConvertibleError) as caught:
+        DeltaLog.convert(str(tmp_path), properties={name: "name" if name.endswith("mode") else "true"})
+    assert caught.value.cure.startswith(cure)
 
 
 def test_a_table_below_the_directory_is_no_part_of_another(tmp_path):

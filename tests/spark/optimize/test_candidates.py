@@ -39,8 +39,16 @@ def test_small_never_means_larger_than_the_target():
 def test_a_condition_picks_whole_partitions():
     sizes = {"a": [1, 1], "b": [1, 1]}
     assert taken(sizes, where="p = 'b'") == ["b-0", "b-1"]
-    with pytest.raises(InvalidPredicateError):
+    with pytest.raises(InvalidPredicateError) as caught:
         taken(sizes, where="id = 1")
+    assert caught.value.detail == "OPTIMIZE takes whole partitions; the partition columns are p"
+    assert caught.value.cure == "name partitions alone, by conditions on p; or leave the condition out"
+
+
+def test_a_condition_on_a_table_without_partitions_is_to_be_left_out():
+    snapshot = HandmadeLog().create(add("f")).log.snapshot()
+    with pytest.raises(InvalidPredicateError, match=r"has no partition columns\. Remedy: leave the condition out"):
+        named_partitions(snapshot, "id = 1", parse_predicate)
 
 
 def test_files_with_many_deleted_rows_are_taken_whatever_their_size():
