@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from airflow_delta.shipping.errors import SubmitFailedError
 from airflow_delta.shipping.ship import local_code
 
 _LONGEST = 1_000  # most characters of spark-submit's output in an error
+_MOST_LINES = 5  # of those that say why
+_BESIDE_THE_POINT = re.compile(r"^\s+(at |\.\.\. \d+ more)| (WARN|INFO) ")  # lines of stack traces, and of the log below errors
+_SAYS_WHY = re.compile(r"ERROR|Error|Exception")
 
 
 def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> dict[str, Any]:
@@ -53,7 +57,7 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"table"')]
     report = next(filter(None, map(_report, reversed(lines))), None)
     if report is None:
-        printed = f"a report that cannot be read: {lines[-1][:_LONGEST]}" if lines else done.stderr.strip()[-_LONGEST:]
+        printed = f"a report that cannot be read: {lines[-1][:_LONGEST]}" if lines else _why_it_failed(done.stderr)
         raise SubmitFailedError(command="spark-submit", detail=f"exit code {done.returncode}: {printed}")
     return report
 
@@ -64,6 +68,13 @@ def _check_settings(settings: Iterable[str]) -> None:
         key, separator, _ = text.partition("=")
         if not (key.strip() and separator):
             raise InvalidStatementError(statement=f"the setting {key!r}", detail="expected KEY=VALUE")
+
+
+def _why_it_failed(printed: str) -> str:
+    """The last lines that name an error, each once; the end of the text if there are none."""
+    lines = [line.strip() for line in printed.splitlines() if not _BESIDE_THE_POINT.search(line)]
+    errors = [*dict.fromkeys(line for line in reversed(lines) if _SAYS_WHY.search(line))][:_MOST_LINES]
+    return ("; ".join(reversed(errors)) or printed.strip())[-_LONGEST:]
 
 
 def _report(line: str) -> dict[str, Any] | None:

@@ -367,6 +367,52 @@ def test_a_job_without_a_report_is_an_error_with_what_spark_submit_printed(spark
     assert "AssertionError" in found["attributes"]["detail"]
 
 
+UNREACHABLE = """\
+26/11/30 15:36:19 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master 127.0.0.1:7999
+SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:277)
+Caused by: java.net.ConnectException: Connection refused
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+\t... 4 more
+26/11/30 15:36:39 ERROR StandaloneSchedulerBackend: All masters are unresponsive!
+26/11/30 15:36:42 WARN StandaloneAppClient$ClientEndpoint: Drop UnregisterApplication(null)
+"""
+WRONG_MASTER = """\
+26/11/30 15:35:22 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address
+Exception in thread "main" SparkException: Master must either be yarn or start with spark, k8s, or local
+\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1068)
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        (
+            UNREACHABLE + "\tat io.netty.Handler.exceptionCaught(Handler.java:1)\n" * 100,
+            (
+                "SparkException: Exception thrown in awaitResult:; Caused by: java.net.ConnectException: Connection refused; "
+                "26/11/30 15:36:39 ERROR StandaloneSchedulerBackend: All masters are unresponsive!"
+            ),
+        ),
+        (
+            WRONG_MASTER * 2,
+            'Exception in thread "main" SparkException: Master must either be yarn or start with spark, k8s, or local',
+        ),
+        ("\n".join(f"Error {number}" for number in range(9)), "Error 4; Error 5; Error 6; Error 7; Error 8"),
+        ("the queue\nis closed\n", "the queue\nis closed"),
+    ],
+    ids=["unreachable", "wrong master", "many errors", "no error named"],
+)
+def test_of_what_spark_submit_printed_the_error_shows_the_lines_that_say_why(spark_submit, tmp_path, capsys, printed, why):
+    spark_submit("")
+    (tmp_path / "printed").write_text(printed)
+    (tmp_path / "spark-submit").write_text(f"#!/bin/sh\ncat '{tmp_path}/printed' >&2\nexit 1\n")
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor", "--spark", "--json"])
+    detail = json.loads(capsys.readouterr().err)["attributes"]["detail"]
+    assert (caught.value.code, detail) == (1, f"exit code 1: {why}")
+
+
 def test_what_spark_submit_prints_in_another_encoding_is_in_the_error(spark_submit, tmp_path, capsys):
     spark_submit("")
     (tmp_path / "spark-submit").write_text('#!/bin/sh\nprintf "caf\\351 is closed" >&2\nexit 3\n')
