@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -80,9 +82,19 @@ class NewFiles:
         return _places(self.root, self.files)
 
     @property
-    def are_partitioned(self) -> bool:
-        """Whether every file to load lies in a folder ``column=value``."""
-        return len(self.files) > 0 and bool(pc.all(pc.match_substring_regex(self.files["path"], _PARTITIONED)).as_py())
+    def partitionings(self) -> Mapping[tuple[str, ...], str]:
+        """The columns of the folders ``column=value`` above a file, in lower case, with an example of such a file.
+
+        Files whose first folder is of another kind are in no partition: their columns are ``()``.
+        """
+        paths = self.files["path"]
+        kinds = pc.replace_substring_regex(pc.replace_substring_regex(paths, "(?s)[^/]*$", ""), "(?s)=[^/]*/", "=/")
+        examples = pa.table([kinds, paths], names=["kind", "path"]).group_by("kind", use_threads=False)
+        found: dict[tuple[str, ...], str] = {}
+        for row in examples.aggregate([("path", "first")]).to_pylist():
+            columns = tuple(unquote(name[:-1]).lower() for name in row["kind"].split("/") if name.endswith("="))
+            found.setdefault(columns if re.match(_PARTITIONED, row["kind"]) else (), row["path_first"])
+        return found
 
     def loaded_at(self, now: int) -> pa.Table:
         """The files to load as they will be recorded, columns ``LOADED_FILE``."""

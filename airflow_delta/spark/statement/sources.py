@@ -33,6 +33,7 @@ from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.python_function import call_function
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 
+_DIFFERENT_TYPES = re.compile(r'\[CANNOT_MERGE_SCHEMAS\][^\n]*\nInitial schema:\n"([^\n]*)"\n[^\n]*\n"([^\n]*)"')
 _FORMAT = re.compile(r"data source: `?(?P<name>[\w.]{1,100}?)`?\.(?!\w)")
 """Matches Spark's message about an unknown format."""
 
@@ -185,6 +186,10 @@ def readable(source: str) -> Iterator[None]:
     except (AnalysisException, ParseException) as error:
         raise SourceUnreadableError(source=source, detail=first_line(error)) from error
     except (Py4JJavaError, PySparkException) as error:
+        if differing := _DIFFERENT_TYPES.search(str(error)):
+            columns = " and ".join(f"{text:.300}" for text in differing.groups())
+            detail = f"its files differ in the types of columns: {columns}; name the columns by schema, or rewrite the files"
+            raise SourceUnreadableError(source=source, detail=detail) from error
         if "DATA_SOURCE_NOT_FOUND" not in str(error):
             raise
         found = _FORMAT.search(str(error))

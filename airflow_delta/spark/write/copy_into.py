@@ -158,7 +158,7 @@ class _Copy:
         if new.changed:
             changed = counted(new.changed, "known file")
             log_step("Changed since loaded, which reload=True loads again: %s", changed)
-        return FileLoad(statement=statement, log=log, new=new, loaded=loaded)
+        return FileLoad(statement=statement, log=log, new=new, loaded=loaded, target=version)
 
     def _details(self, load: FileLoad) -> Mapping[str, Any]:
         return {"files": load.new.files["path"].slice(0, _LISTED).to_pylist()} if self.statement.dry_run else {}

@@ -124,11 +124,19 @@ def test_a_file_without_a_byte_is_not_new_and_not_known():
     assert (names(found), found.known, found.are_any) == (["a"], 0, True)
 
 
-def test_partition_folders_are_seen():
-    assert look(Folder("day=1/a", "day=2/x/b")).are_partitioned
-    assert not look(Folder("day=1/a", "b")).are_partitioned
-    assert not look(Folder("x/day=1/a")).are_partitioned
-    assert not look(Folder()).are_partitioned
+@pytest.mark.parametrize(
+    ("files", "partitionings"),
+    [
+        (["day=1/a", "day=2/x/b", "Day=3/c"], {("day",): "day=1/a"}),
+        (["day=1/a", "b"], {("day",): "day=1/a", (): "b"}),
+        (["day=1/hour=2/a", "day=1/b"], {("day", "hour"): "day=1/hour=2/a", ("day",): "day=1/b"}),
+        (["x/day=1/a"], {(): "x/day=1/a"}),
+        (["a%20b=1/a", "a%20b=2/\n=3/c=d"], {("a b",): "a%20b=1/a", ("a b", "\n"): "a%20b=2/\n=3/c=d"}),
+        ([], {}),
+    ],
+)
+def test_the_columns_of_partition_folders_are_known_with_an_example_of_each_kind(files, partitionings):
+    assert look(Folder(*files)).partitionings == partitionings
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
@@ -37,6 +38,11 @@ def folder(tmp_path):
             file = self.root / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("".join(f"{line}\n" for line in lines))
+
+        def put_columns(self, format_, name, **columns):
+            self.root.mkdir(exist_ok=True)
+            write = {"parquet": pq.write_table, "orc": orc.write_table}[format_]
+            write(pa.table(columns), self.root / f"{name}.{format_}")
 
     return Folder()
 
@@ -128,6 +134,57 @@ def test_parquet_files_of_different_columns_are_one_load(copy, folder, reference
     pq.write_table(pa.table({"id": [2], "text": ["b"]}), folder.root / "b.parquet")
     copy(format="parquet", merge_schema=True, select=["*", "_metadata.file_name AS file"])
     assert reference_rows(columns="id, text, file") == [(1, None, "a.parquet"), (2, "b", "b.parquet")]
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_columns_that_only_one_of_the_files_has_are_loaded_or_refused_never_lost(copy, folder, reference_rows, format_):
+    folder.put_columns(format_, "a", id=[1], part=[{"x": 1}])
+    copy(format=format_)
+    folder.put_columns(format_, "b", id=[2])
+    folder.put_columns(format_, "c", id=[3], text=["c"], part=[{"x": 3, "y": 4}])
+    with pytest.raises(SchemaMismatchError, match="text"):
+        copy(format=format_)
+    copy(format=format_, merge_schema=True)
+    assert reference_rows(columns="id, part.x, part.y, text") == [(1, 1, None, None), (2, None, None, None), (3, 3, 4, "c")]
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, f"{SCHEMA}, code STRING"])
+def test_the_text_of_a_partition_folder_is_loaded_as_it_is_whatever_shares_the_load(copy, folder, reference_rows, schema):
+    folder.put("code=new/a.csv", "0,a")
+    copy(schema=f"{SCHEMA}, code STRING", partition_by="code")
+    folder.put("code=007/a.csv", "1,a")
+    copy(schema=schema)
+    folder.put("code=007/b.csv", "2,b")
+    folder.put("code=1.0/c.csv", "3,c")
+    copy(schema=schema)
+    expected = [(0, "a", "new"), (1, "a", "007"), (2, "b", "007"), (3, "c", "1.0")]
+    assert reference_rows(columns="id, text, code") == expected
+
+
+def test_a_type_that_the_schema_gives_a_partition_folder_is_taken(copy, folder, reference_rows):
+    folder.put("code=new/a.csv", "0,a")
+    copy(schema=f"{SCHEMA}, code STRING")
+    folder.put("code=007/a.csv", "1,a")
+    copy(schema=f"{SCHEMA}, code INT")
+    assert reference_rows(columns="id, text, code") == [(0, "a", "new"), (1, "a", "7")]
+
+
+@pytest.mark.parametrize("stray", ["late.csv", "x/late.csv", "day=b/hour=1/late.csv"])
+def test_files_in_folders_of_other_columns_are_refused_until_they_are_loaded_apart(copy, folder, table, reference_rows, stray):
+    folder.put("day=a/a.csv", "1,a")
+    folder.put(stray, "2,b")
+    with pytest.raises(SourceUnreadableError, match=r"expected all files in folders of the same columns, found .*late\.csv"):
+        copy()
+    assert not Path(table).exists()
+    copy(pattern="day=*/*.csv")
+    assert reference_rows(columns="id, text, day") == [(1, "a", "a")]
+
+
+def test_folders_give_no_values_where_an_option_says_so(copy, folder, reference_rows):
+    folder.put("day=a/a.csv", "1,a")
+    folder.put("late.csv", "2,b")
+    copy(options={"RecursiveFileLookup": "TRUE"})
+    assert reference_rows() == [(1, "a"), (2, "b")]
 
 
 def test_limits_and_patterns_leave_the_rest_for_later(copy, folder, reference_rows):
@@ -246,8 +303,11 @@ def test_a_file_in_which_a_column_has_another_type_is_named_and_not_tried_again(
     for name, values in {"a.parquet": [1], "b.parquet": ["x"]}.items():
         pq.write_table(pa.table({"id": values}), folder.root / name)
     with pytest.raises(SourceUnreadableError, match=r"Parquet column \[id\]\. Expected Spark type .*by schema") as caught:
+        copy(format="parquet", schema="id BIGINT")
+    assert (Path(caught.value.source).name, caught.value.retryable) == ("b.parquet", False)
+    with pytest.raises(SourceUnreadableError, match=r"STRUCT<id: \w+> and STRUCT<id: \w+>; name .* by schema") as caught:
         copy(format="parquet")
-    assert (Path(caught.value.source).suffix, caught.value.retryable) == (".parquet", False)
+    assert (Path(caught.value.source), caught.value.retryable) == (folder.root, False)
     assert not DeltaLog.for_table(table).exists()
 
 
