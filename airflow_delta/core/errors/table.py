@@ -233,7 +233,10 @@ class InvalidSchemaError(DeltaError):
 
     code = "DELTA_INVALID_SCHEMA"
     message = "the schema cannot be read: {detail}"
-    remedy = "restore the table to a version with a readable schema, or set the schema again"
+    remedy = (  # a restore of the table would read the newest schema, too
+        "set the schema again with the engine that wrote it; earlier versions can still be read (version=...) and written into "
+        "a new table"
+    )
     detail: str
 
 
