@@ -354,6 +354,7 @@ class DeltaLog:
         infer_partitions: bool = False,
         statistics: bool = True,
         properties: Mapping[str, str] | None = None,
+        time_zone: str = "UTC",
         origin: Origin | None = None,
         clock: Clock = system_clock,
     ) -> ConvertResult:
@@ -364,6 +365,7 @@ class DeltaLog:
             infer_partitions=infer_partitions,
             statistics=statistics,
             properties=properties or {},
+            time_zone=time_zone,
             origin=origin or Origin(),
         )
 
@@ -372,12 +374,7 @@ class DeltaLog:
         return generate_manifests(self.refresh())
 
     def recompute_statistics(
-        self,
-        where: str | None = None,
-        *,
-        missing_only: bool = False,
-        dry_run: bool = False,
-        origin: Origin | None = None,
+        self, where: str | None = None, *, missing_only: bool = False, dry_run: bool = False, origin: Origin | None = None
     ) -> StatisticsResult:
         """Compute the file statistics that the table requires. Arguments and errors: ``operations.recompute_statistics``."""
         return recompute_statistics(self, where=where, missing_only=missing_only, dry_run=dry_run, origin=origin or Origin())

@@ -96,7 +96,10 @@ RUNNERS: Mapping[type, Runner] = dict(
                 copier=run.backend.file_copier,
             ),
         ),
-        runner(ConvertStatement, lambda run, statement: convert_table(run.log, statement, origin=run.origin)),
+        runner(
+            ConvertStatement,
+            lambda run, statement: convert_table(run.log, statement, origin=run.origin, time_zone=run.backend.time_zone),
+        ),
         runner(RestoreStatement, lambda run, statement: restore_table(run.log, statement, origin=run.origin)),
         runner(DropStatement, lambda run, statement: execute_drop(run.log, statement, run.backend.catalog)),
         runner(PinStatement, lambda run, statement: execute_pin(statement, run.backend.open_table, run.origin)),

@@ -19,6 +19,7 @@ from airflow_delta.spark.distributed.file_copy import SparkFileCopier
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.optimize.optimize import optimize
+from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.session_catalog import SessionCatalog
 
 
@@ -52,6 +53,7 @@ def spark_backend(
         vacuum_executor=SparkVacuumExecutor(spark),
         file_copier=SparkFileCopier(spark),
         checkpoint_writer=partial(checkpoint, spark),
+        time_zone=time_zone(spark),
         catalog=SessionCatalog(spark) if spec.has_session_names else None,
         optimizer=optimizer,
         execute=execute,

@@ -97,11 +97,10 @@ def clone_table(
     return replace(without_commit(log, "CLONE", done.version, details=details), sources=(pin,))
 
 
-def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin) -> OperationResult:
+def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin, time_zone: str) -> OperationResult:
     """Convert the directory to a table; if it already is one, the result has its version.
 
-    Raises:
-        As ``operations.convert``.
+    Arguments and errors: ``operations.convert``.
     """
     done = convert(
         log,
@@ -109,6 +108,7 @@ def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin)
         infer_partitions=statement.infer_partitions,
         statistics=statement.statistics,
         properties=statement.properties,
+        time_zone=time_zone,
         dry_run=statement.dry_run,
         origin=origin,
     )

@@ -7,6 +7,7 @@ reported together.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import uuid
@@ -29,6 +30,7 @@ from airflow_delta.core.errors import (
     InvalidPartitionValueError,
     NotConvertibleError,
     UnsupportedTypeError,
+    UnwritablePartitionValueError,
 )
 from airflow_delta.core.operations.parquet_schema import footer_schema, merged_schema
 from airflow_delta.core.operations.table_log import TableLog
@@ -39,6 +41,7 @@ from airflow_delta.core.schema.column_mapping import MODE_PROPERTY
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import BOOLEAN, BYTE, DATE, INTEGER, LONG, SHORT, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.core.schema.partition_values import serialize
+from airflow_delta.core.schema.time_zones import zone_named
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.table_changes.definition import new_definition
@@ -58,12 +61,13 @@ _KEPT = "/:@!$&'()*+,;=~"
 _WHOLE, _TIME = re.compile(r"[+-]?[0-9]+"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?")
 _READ_BY_ALL = {
     **dict.fromkeys((BYTE, SHORT, INTEGER, LONG), _WHOLE),
-    **dict.fromkeys((TIMESTAMP, TIMESTAMP_NTZ), _TIME),
+    TIMESTAMP_NTZ: _TIME,
     BOOLEAN: re.compile("true|false", re.IGNORECASE),
     DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
 }
 """Texts of partition values that are logged exactly as the directories spell them; Delta Spark does so with all."""
-_WITHOUT_ZONE = re.compile(r"[0-9-]{10}[T0-9:. ]*")
+_WITHOUT_ZONE = re.compile(r"\s*[0-9-]{10}[T0-9:. ]*\s*")
+_MINUTE = dt.timedelta(minutes=1)
 _SQL_TYPES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
 
@@ -100,6 +104,7 @@ def convert(
     infer_partitions: bool,
     statistics: bool,
     properties: Mapping[str, str],
+    time_zone: str = "UTC",
     dry_run: bool = False,
     origin: Origin,
 ) -> ConvertResult:
@@ -114,11 +119,13 @@ def convert(
         infer_partitions: Take the partition columns from the directory names instead, all as strings.
         statistics: Whether to take statistics from the footers.
         properties: Table properties.
+        time_zone: Zone, as Spark names it, of the texts for ``timestamp`` that have none; ``timestamp_ntz`` has no zone.
         dry_run: Only check that the files can form a table.
         origin: The task run that requests it.
 
     Raises:
-        NotConvertibleError: The files cannot form one table; lists all problems.
+        NotConvertibleError: The files cannot form one table; lists all problems. Or a partition column has the type
+            ``timestamp``, and the time zone is not known here.
         PathOutsideTableError: A file is a link to a file elsewhere.
         InvalidTablePropertyError: A property does not exist, or its value is invalid.
         InvalidTableDefinitionError: No table can have such columns.
@@ -138,6 +145,7 @@ def convert(
     directories = pc.replace_substring_regex(files["path"], "(?s)/?[^/]*$", "").combine_chunks().dictionary_encode()
     partitions = [_partition(directory) for directory in directories.dictionary.to_pylist()]
     fields = _partition_fields(uri, partitions, partition_schema, infer=infer_partitions)
+    zone = _zone(uri, time_zone) if any(field.type == TIMESTAMP for field in fields) else dt.UTC
     _check_partitions(uri, directories.dictionary.to_pylist(), partitions, fields)
     wanted = requested(properties)
     if MODE_PROPERTY in wanted.configuration:
@@ -163,7 +171,7 @@ def convert(
     definition = new_definition(uri, metadata, wanted)
     if dry_run:
         return ConvertResult(version=-1, files=len(files), converted=False)
-    maps = pa.array(_as_logged(partitions, fields), STRING_MAP)
+    maps = pa.array(_as_logged(partitions, fields, zone), STRING_MAP)
     columns = {
         "path": pa.array([quote(path, safe=_KEPT) for path in files["path"].to_pylist()], pa.string()),
         "partition_values": maps.take(directories.indices),
@@ -269,10 +277,21 @@ def _unreadable_values(partitions: Sequence[_Partition], fields: tuple[StructFie
                 yield f"{column.name}: {value!r} is not of the type {column.type}"
 
 
-def _as_logged(partitions: Sequence[_Partition], fields: tuple[StructField, ...]) -> list[list[tuple[str, str | None]]]:
+def _zone(table: str, name: str) -> dt.tzinfo:
+    """The time zone. Raises ``NotConvertibleError`` if it is not known."""
+    try:
+        return zone_named(name)
+    except ValueError as error:
+        problem, cure = f"the time zone {name!r} is not known", "name a region, such as America/Los_Angeles, or an offset"
+        raise NotConvertibleError(table=table, problems=(problem,), cure=cure) from error
+
+
+def _as_logged(
+    partitions: Sequence[_Partition], fields: tuple[StructField, ...], zone: dt.tzinfo
+) -> list[list[tuple[str, str | None]]]:
     """The partitions as ``partitionValues`` of the log, as lists of items."""
     texts = [
-        _log_texts({value for partition in partitions if (value := partition[position][1]) is not None}, column)
+        _log_texts({value for partition in partitions if (value := partition[position][1]) is not None}, column, zone)
         for position, column in enumerate(fields)
     ]
     return [
@@ -281,28 +300,43 @@ def _as_logged(partitions: Sequence[_Partition], fields: tuple[StructField, ...]
     ]
 
 
-def _log_texts(texts: Iterable[str], column: StructField) -> dict[str, str]:
+def _log_texts(texts: Iterable[str], column: StructField, zone: dt.tzinfo) -> dict[str, str]:
     """Directory texts that some readers do not accept, mapped to the log's form: ``1.5`` of a ``decimal(5,2)`` to ``1.50``.
+
+    All texts of timestamps are among them: without a zone, each reader would take its own.
 
     Protocol: PROTOCOL.md, "Partition Value Serialization".
     """
     kind = column.type
-    if not (kind in _READ_BY_ALL or isinstance(kind, DecimalType)):
+    if not (kind in _READ_BY_ALL or kind == TIMESTAMP or isinstance(kind, DecimalType)):
         return {}
     odd = [text for text in texts if not (kind in _READ_BY_ALL and _READ_BY_ALL[kind].fullmatch(text))]
     values = typed_values(pa.array(odd, pa.string()), kind, column=column.name)
-    written = ((text, _log_text(text, value, kind)) for text, value in zip(odd, values, strict=True))
+    written = ((text, _log_text(text, value, kind, zone)) for text, value in zip(odd, values, strict=True))
     return {text: spelled for text, spelled in written if spelled is not None}
 
 
-def _log_text(text: str, value: pa.Scalar, kind: DataType) -> str | None:
+def _log_text(text: str, value: pa.Scalar, kind: DataType, zone: dt.tzinfo) -> str | None:
     """The value as the protocol writes it; None if its year lies outside of the range that Python supports."""
-    has_no_zone = kind == TIMESTAMP and _WITHOUT_ZONE.fullmatch(text)  # its meaning depends on the reader, as before
     try:
         found = value.as_py()
-        return serialize(found.replace(tzinfo=None), TIMESTAMP_NTZ) if has_no_zone else serialize(found, kind)
     except (OverflowError, ValueError):
         return None
+    has_no_zone = kind == TIMESTAMP and _WITHOUT_ZONE.fullmatch(text)
+    return _instant_text(found.replace(tzinfo=zone)) if has_no_zone else serialize(found, kind)
+
+
+def _instant_text(local: dt.datetime) -> str | None:
+    """A local time as an instant, as Java and Spark understand it.
+
+    A time that clocks skip is moved on by as much as they are; of two instants of one local time, the earlier is meant.
+    """
+    try:
+        return serialize(local, TIMESTAMP)
+    except UnwritablePartitionValueError:  # in UTC its year is 0 or 10000, which has no text
+        offset = local.utcoffset() or dt.timedelta()
+        rest = -offset % _MINUTE  # offsets of the years before 1900 have seconds, which readers do not accept
+        return (local.replace(tzinfo=None) + rest).replace(tzinfo=dt.timezone(offset + rest)).isoformat(timespec="microseconds")
 
 
 def _limited(problems: list[str]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
+from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.statement.times import milliseconds
 
 # ruff: noqa: N802, N803, A002, FBT001, FBT002 - the names and the order of arguments are delta-spark's
@@ -132,11 +133,13 @@ class DeltaTable:
         Args:
             sparkSession: The session.
             identifier: ``parquet.`path` ``.
-            partitionSchema: The partition columns in the order of the directory levels, as DDL or as Spark type.
+            partitionSchema: The partition columns in the order of the directory levels, as DDL or as Spark type. Timestamps in
+                the directory names that have no zone are taken in the session's.
             collectStats: Whether to take statistics from the Parquet footers.
         """
         path = path_in(identifier, format_name="parquet")
-        DeltaLog.convert(path, partition_schema=_partition_types(partitionSchema), statistics=collectStats)
+        types = _partition_types(partitionSchema)
+        DeltaLog.convert(path, partition_schema=types, statistics=collectStats, time_zone=time_zone(sparkSession))
         return cls.forPath(sparkSession, path)
 
     @classmethod

@@ -56,6 +56,7 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.optimize.reorg import reorg
+from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.write.copy_into import copy_into
 from airflow_delta.spark.write.write import write
 
@@ -150,6 +151,7 @@ def _convert(run: TextRun, log: DeltaLog, statement: ConvertStatement) -> DataFr
         infer_partitions=statement.infer_partitions,
         statistics=statement.statistics,
         properties=statement.properties,
+        time_zone=time_zone(run.spark),
         origin=Origin(),
     )
     return _nothing(run)

@@ -5,6 +5,7 @@ import json
 import shutil
 from decimal import Decimal
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -146,8 +147,8 @@ def test_a_directory_names_a_value(tmp_path, kind, directory, logged, value):
         ("decimal(5,2)", "1.5", "1.50", Decimal("1.50")), ("decimal(5,2)", "-7", "-7.00", Decimal("-7.00")),
         ("date", "2020-1-2", "2020-01-02", dt.date(2020, 1, 2)),
         ("date", "2020-01-02 00%3A00%3A00", "2020-01-02", dt.date(2020, 1, 2)),
-        ("timestamp", "2020-01-02", "2020-01-02 00:00:00", dt.datetime(2020, 1, 2, tzinfo=dt.UTC)),
-        ("timestamp", "2020-01-02T03%3A04%3A05.5", "2020-01-02 03:04:05.5",
+        ("timestamp", "2020-01-02", "2020-01-02T00:00:00.000000Z", dt.datetime(2020, 1, 2, tzinfo=dt.UTC)),
+        ("timestamp", "2020-01-02T03%3A04%3A05.5", "2020-01-02T03:04:05.500000Z",
          dt.datetime(2020, 1, 2, 3, 4, 5, 500_000, tzinfo=dt.UTC)),
         ("timestamp", "2020-01-02T03%3A04%3A05+02%3A00", "2020-01-02T01:04:05.000000Z",
          dt.datetime(2020, 1, 2, 1, 4, 5, tzinfo=dt.UTC)),
@@ -161,6 +162,47 @@ def test_a_value_that_only_some_readers_would_take_is_logged_as_the_protocol_spe
     DeltaLog.convert(str(tmp_path), partition_schema={"p": kind})
     assert [action["add"]["partitionValues"] for action in actions(tmp_path) if "add" in action] == [{"p": logged}]
     assert rows(tmp_path) == [{"n": 1, "p": value}]
+
+
+@pytest.mark.parametrize(
+    ("time_zone", "directory", "logged"),
+    [
+        ("UTC", "2024-07-01 12%3A00%3A00", "2024-07-01T12:00:00.000000Z"),
+        ("America/New_York", "2024-07-01 12%3A00%3A00", "2024-07-01T16:00:00.000000Z"),
+        ("America/New_York", "2024-07-01", "2024-07-01T04:00:00.000000Z"),
+        ("America/New_York", " 2024-07-01 12%3A00%3A00.25 ", "2024-07-01T16:00:00.250000Z"),
+        ("America/New_York", "2024-07-01T12%3A00%3A00Z", "2024-07-01T12:00:00.000000Z"),
+        ("America/New_York", "2024-07-01 12%3A00%3A00+02%3A00", "2024-07-01T10:00:00.000000Z"),
+        ("America/New_York", "2024-03-10 02%3A30%3A00", "2024-03-10T07:30:00.000000Z"),  # skipped: 03:30 in summer
+        ("America/New_York", "2024-11-03 01%3A30%3A00", "2024-11-03T05:30:00.000000Z"),  # twice: the one in summer
+        ("America/New_York", "9999-12-31 23%3A59%3A59", "9999-12-31T23:59:59.000000-05:00"),
+        ("Europe/Berlin", "0001-01-01 00%3A00%3A00", "0001-01-01T00:00:32.000000+00:54"),
+        ("America/New_York", "__HIVE_DEFAULT_PARTITION__", None),
+    ],
+)
+def test_a_timestamp_without_a_zone_is_an_instant_of_the_given_zone(tmp_path, time_zone, directory, logged):
+    path = f"p={directory}/f.parquet"
+    write(tmp_path, path, n=[1])
+    DeltaLog.convert(str(tmp_path), partition_schema={"p": "timestamp"}, time_zone=time_zone)
+    (add,) = (action["add"] for action in actions(tmp_path) if "add" in action)
+    assert (add["partitionValues"], unquote(add["path"])) == ({"p": logged}, path)
+    assert DeltaLog.for_table(str(tmp_path)).snapshot().to_arrow().read_all().num_rows == 1
+
+
+@pytest.mark.parametrize("kind", ["timestamp_ntz", "string"])
+def test_values_that_are_no_instants_stay_as_they_are(tmp_path, kind):
+    write(tmp_path, "p=2024-07-01 12%3A00%3A00/f.parquet", n=[1])
+    DeltaLog.convert(str(tmp_path), partition_schema={"p": kind}, time_zone="America/New_York")
+    (values,) = (action["add"]["partitionValues"] for action in actions(tmp_path) if "add" in action)
+    assert values == {"p": "2024-07-01 12:00:00"}
+
+
+def test_a_zone_that_is_not_known_is_refused_where_timestamps_need_one(tmp_path):
+    write(tmp_path, "p=2024-07-01/f.parquet", n=[1])
+    with pytest.raises(NotConvertibleError) as caught:
+        DeltaLog.convert(str(tmp_path), partition_schema={"p": "timestamp"}, time_zone="PST")
+    assert caught.value.problems == ("the time zone 'PST' is not known",)
+    assert DeltaLog.convert(str(tmp_path), partition_schema={"p": "date"}, time_zone="PST").version == 0
 
 
 def test_columns_are_inferred_as_strings_only_when_asked(tmp_path):

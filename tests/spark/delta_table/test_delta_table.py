@@ -14,10 +14,18 @@ from pyspark.sql.types import CharType, LongType, StringType, StructField, Struc
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, RetentionTooShortError, TableNotFoundError, VersionNotFoundError
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
-from airflow_delta.spark import DeltaTable
+from airflow_delta.core.statements import ConvertStatement
+from airflow_delta.jobs.run import execute
+from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.spark import DeltaTable, sql
 from airflow_delta.spark.delta_table import delta_table
 from airflow_delta.spark.delta_table.delta_table import DeltaTable as SameClass
 from airflow_delta.spark.errors import ExpressionNotTextError, TableNameUnsupportedError
+from tests.spark.session_settings import session_settings
+
+
+def instants(rows):
+    return sorted(tuple(row) for row in rows.selectExpr("id", "unix_micros(t)").collect())
 
 
 def _size(reference):
@@ -260,6 +268,31 @@ class TestConversion:
         assert reference_rows(columns="id, part") == [(0, 0), (1, 1), (2, 0), (3, 1)]
         again = DeltaTable.convertToDelta(spark, f"parquet.`{table}`", StructType([StructField("part", LongType())]))
         assert again.history().count() == 1
+
+    @pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "+02:00", "GMT+2"])
+    @pytest.mark.parametrize("interface", ["method", "text", "job"])
+    def test_timestamps_of_directories_are_the_instants_that_spark_reads_in_the_session_s_zone(
+        self, spark, table, zone, interface
+    ):
+        times = [
+            "2024-07-01 12:00:00",
+            "2024-03-10 02:30:00",
+            "2024-11-03 01:30:00",
+            "9999-12-31 23:59:59",
+            "0001-01-01 00:00:00",
+        ]
+        spark.createDataFrame(list(enumerate(times)), "id INT, t STRING").write.partitionBy("t").parquet(table)
+        with session_settings(spark, {"spark.sql.session.timeZone": zone}):
+            expected = instants(spark.read.schema("id INT, t TIMESTAMP").parquet(table))
+            if interface == "method":
+                DeltaTable.convertToDelta(spark, f"parquet.`{table}`", "t TIMESTAMP")
+            elif interface == "text":
+                sql(spark, f"CONVERT TO DELTA parquet.`{table}` PARTITIONED BY (t TIMESTAMP)")
+            else:
+                statement = ConvertStatement(table=table, partition_by="t TIMESTAMP")
+                execute(spark, DeltaLog.for_table(table), JobSpec(statement=statement))
+            assert instants(DeltaTable.forPath(spark, table).toDF()) == expected
+            assert sql(spark, f"SELECT id FROM delta.`{table}` WHERE t = TIMESTAMP'{times[0]}'").collect() == [(0,)]
 
     def test_only_parquet_by_its_path_is_converted(self, spark):
         with pytest.raises(TableNameUnsupportedError):
