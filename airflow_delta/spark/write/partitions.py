@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_delta.core.predicate import Column, Comparison, Expression, In, IsNull, Literal, conjunction, disjunction
 from airflow_delta.core.schema import StructField, serialized_values
+from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 from airflow_delta.core.schema.partition_values import partition_arrays
 
 _MOST_NAMED = 100
@@ -38,8 +40,14 @@ def in_partitions_of(candidates: pa.Table, files: pa.Table, columns: tuple[Struc
 
 def _values(files: pa.Table, columns: tuple[StructField, ...]) -> list[Values]:
     arrays = partition_arrays(files, columns)
-    texts = [serialized_values(arrays[column.name], column.type, column=column.name).to_pylist() for column in columns]
+    texts = [_texts(arrays[column.name], column).to_pylist() for column in columns]
     return list(zip(*texts, strict=True))
+
+
+def _texts(values: pa.Array, column: StructField) -> pa.Array:
+    if column.type in (FLOAT, DOUBLE):  # -0.0 equals 0.0: other writers make two partitions of them
+        values = pc.add(values, pa.scalar(0.0, values.type))
+    return serialized_values(values, column.type, column=column.name)
 
 
 def _among(column: StructField, values: pa.Array) -> Expression:

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_delta.core.predicate import ALL, NO, evaluate_files
 from airflow_delta.core.schema import StructField, StructType
-from airflow_delta.core.schema.data_types import DOUBLE, INTEGER, STRING, TIMESTAMP, DecimalType
+from airflow_delta.core.schema.data_types import DOUBLE, FLOAT, INTEGER, STRING, TIMESTAMP, DecimalType
 from airflow_delta.spark.write.partitions import in_partitions_of, partitions_predicate
 
 
@@ -31,6 +31,8 @@ def verdicts(columns, new, candidates):
         (INTEGER, ["7", "07"], "70"),
         (DOUBLE, ["1.5", "1.50"], "1.25"),
         (DOUBLE, ["NaN", "NaN"], "1.0"),
+        (DOUBLE, ["0.0", "-0.0"], "1.0"),
+        (FLOAT, ["-0.0", "0.0"], None),
         (DecimalType(5, 2), ["1.50", "1.5"], "1.05"),
         (TIMESTAMP, ["2013-01-01 05:00:00", "2013-01-01T05:00:00.000000Z"], "2013-01-01 05:00:01"),
     ],

@@ -199,6 +199,15 @@ def test_partitions_are_the_same_however_another_engine_spells_their_values(writ
     assert reference_rows() == [(1, days[0]), (3, days[1])]
 
 
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_both_zeros_are_one_partition_where_another_engine_made_two(write_rows, reference_rows, table, kind):
+    values = pa.array([0.0, -0.0, 1.5], pa.float32() if kind == "float" else pa.float64())
+    write_deltalake(table, pa.table({"id": [1, 2, 3], "d": values, "q": ["a", "a", "a"]}), partition_by=["d", "q"])
+    write_rows(f"SELECT 9L AS id, CAST(0 AS {kind}) AS d, 'a' AS q", mode="dynamic_overwrite")
+
+    assert reference_rows() == [(3, 1.5, "a"), (9, 0.0, "a")]
+
+
 def test_a_table_without_partitions_is_overwritten_whole(write_rows, reference_rows):
     write_rows(ROWS.format(0, 4))
     write_rows(ROWS.format(7, 8), mode="dynamic_overwrite")
