@@ -173,7 +173,7 @@ def test_the_command_ships_once_and_prints_the_settings(tmp_path):
 def test_the_command_prints_a_typed_error(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["pack", str(tmp_path / "code"), "--extra", "moon", "--json"])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     assert json.loads(capsys.readouterr().err)["code"] == "DELTA_INVALID_STATEMENT"
 
 
