@@ -98,7 +98,7 @@ RUNNERS: Mapping[type, Runner] = dict(
         ),
         runner(
             ConvertStatement,
-            lambda run, statement: convert_table(run.log, statement, origin=run.origin, time_zone=run.backend.time_zone),
+            lambda run, statement: convert_table(run.log, statement, origin=run.origin, time_zone=run.backend.time_zone()),
         ),
         runner(RestoreStatement, lambda run, statement: restore_table(run.log, statement, origin=run.origin)),
         runner(DropStatement, lambda run, statement: execute_drop(run.log, statement, run.backend.catalog)),

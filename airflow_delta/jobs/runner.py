@@ -29,7 +29,7 @@ class Backend:
         vacuum_executor: Lists and deletes files; None for this process.
         file_copier: Copies the files of a deep clone; None for this process.
         checkpoint_writer: Writes checkpoints.
-        time_zone: The session's time zone, as Spark names it.
+        time_zone: Returns the session's time zone, as Spark names it.
         catalog: The session's catalog, whose names a statement may drop; None if the job does not resolve names.
         optimizer: Runs the OPTIMIZE of a maintenance; None without Spark, where the step is only reported as due.
         execute: Runs a statement of a sequence, of any type; None without Spark, where the core runs all of them.
@@ -41,7 +41,7 @@ class Backend:
     vacuum_executor: VacuumExecutor | None = None
     file_copier: FileCopier | None = None
     checkpoint_writer: CheckpointWriter = DeltaLog.checkpoint
-    time_zone: str = "UTC"
+    time_zone: Callable[[], str] = lambda: "UTC"
     catalog: Catalog | None = None
     optimizer: Optimizer | None = None
     execute: Callable[[DeltaLog, TableStatement, Origin, int | None], OperationResult] | None = None

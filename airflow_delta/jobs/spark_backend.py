@@ -53,7 +53,7 @@ def spark_backend(
         vacuum_executor=SparkVacuumExecutor(spark),
         file_copier=SparkFileCopier(spark),
         checkpoint_writer=partial(checkpoint, spark),
-        time_zone=time_zone(spark),
+        time_zone=partial(time_zone, spark),
         catalog=SessionCatalog(spark) if spec.has_session_names else None,
         optimizer=optimizer,
         execute=execute,
